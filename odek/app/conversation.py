@@ -414,9 +414,9 @@ class Conversation:
             self._save()
 
     def _open_workspace(self, history: Sequence[Message], first: str | None = None) -> None:
+        self._price = pricing(self._config, self._runtime.emit)
+        self._model = self._runtime.new_model(self.settings)
         with look_ahead(self._profile, self._config, self._runtime, self._start):
-            self._price = pricing(self._config, self._runtime.emit)
-            self._model = self._runtime.new_model(self.settings)
             self._servers = self._servers or servers_for(self._config)
             parts = read_parts(self._config, self._runtime, self._profile, planning=self.planning)
             self._instructions = parts.instructions

@@ -244,11 +244,12 @@ def test_init_global_writes_the_operators_file(odek: Odek) -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("force", [(), ("--force",)], ids=["", "--force"])
 def test_init_follows_no_link(force: tuple[str, ...], odek: Odek, tmp_path: Path) -> None:
-    """S-4, R-92: a link that a project left in place of its file does not lead out of the folder."""
+    """S-4, R-92, R-363: a link that a project left in place of its file does not lead out; --force takes its place."""
     (tmp_path / "precious").write_text("keep")
     (odek.cwd / "odek.json").symlink_to(tmp_path / "precious")
     outcome = odek.run("init", *force)
-    assert (outcome.code, (tmp_path / "precious").read_text()) == (1, "keep"), outcome.stderr
+    assert (outcome.code, (tmp_path / "precious").read_text()) == (0 if force else 1, "keep"), outcome.stderr
+    assert (odek.cwd / "odek.json").is_symlink() == (not force)
     assert "internal error" not in outcome.stderr
 
 

@@ -374,20 +374,21 @@ def test_start_that_fails_after_the_model_was_asked_ends_as_without(desk: Desk) 
     assert (len(model.begun), model.requests) == (1, [])
 
 
-def test_docker_is_asked_about_itself_before_the_model_is_made(desk: Desk) -> None:
-    """R-257: so while what a model and a sandbox need is imported; and only where there is to be a sandbox."""
+def test_docker_is_asked_about_itself_as_soon_as_there_is_a_model(desk: Desk) -> None:
+    """R-257: so while what a sandbox needs is imported; only where there is to be one, and nothing else is wrong."""
     desk.script(text_reply("done"))
     with desk.open(ON_HOST, command="run"):
         assert desk.docker.looked_ahead == []
-    begun: list[tuple[str, ...]] = []
 
     def no_model(_: Settings) -> Model:
-        begun.extend(desk.docker.looked_ahead)
         raise UsageError("no such model")
 
     runtime = replace(desk.runtime(), new_model=no_model)
     with pytest.raises(UsageError, match="no such model"):
         open_conversation(CommandProfile(command="run"), desk.config(IN_SANDBOX), runtime, sink=ignore)
+    assert desk.docker.looked_ahead == []
+    with look_ahead(CommandProfile(command="run"), desk.config(IN_SANDBOX), runtime, None):
+        begun = list(desk.docker.looked_ahead)
     assert begun == [PROBE_ARGV, INFO_ARGV, find_image_argv("some/image:1")]
 
     def prepared_before(_: Runtime) -> Container:
