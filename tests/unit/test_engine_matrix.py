@@ -80,5 +80,6 @@ def test_counts_are_of_tests() -> None:
     assert counts == Counts(passed=1, failed=1, skipped=1, failures=("a.b::bad",))
     assert second_chance(counts, None) == counts
     assert second_chance(counts, Counts(passed=1)) == Counts(passed=2, skipped=1)
+    assert second_chance(counts, Counts()) == counts
     assert second_chance(counts, Counts(failed=1, failures=("a.b::bad",))) == counts
     assert counts + counts == Counts(passed=2, failed=2, skipped=2, failures=("a.b::bad", "a.b::bad"))
