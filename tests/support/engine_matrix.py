@@ -107,7 +107,7 @@ def read_counts(report: str) -> Counts:
 
 
 def second_chance(first: Counts, second: Counts | None) -> Counts:
-    """Return the counts of tests of which those that had failed were run once more; one that was not, has failed. Pure."""
+    """Return the counts of tests of which those that had failed were run once more; without that they failed. Pure."""
     if second is None or second.passed + second.failed < first.failed:
         return first
     good = first.failed - second.failed
