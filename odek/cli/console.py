@@ -378,29 +378,6 @@ def show_answer(sink: Sink, terminal: Terminal, answer: str) -> None:
         print_answer(terminal, answer)
 
 
-def print_session_header(
-    settings: Settings, terminal: Terminal, session_id: str, *, turn: int = 1, sandboxed: bool | None = None
-) -> None:
-    """Print which session is kept; `sandboxed`: how a continued one was begun. With --json: `print_session_event`."""
-    if settings.json or settings.interaction_mode == "off":
-        return
-    if sandboxed is None:
-        terminal.note(f"session {visible(session_id)} created")
-    else:
-        place = "pinned to the sandbox" if sandboxed else "pinned to the host"
-        terminal.note(f"continuing session {visible(session_id)}, turn {turn}, {place}")
-
-
-def print_session_event(
-    settings: Settings, terminal: Terminal, session_id: str | None, *, turn: int = 1, on_host_because: str
-) -> None:
-    """Print the first event of --json: the session, if it is kept, and where its commands run."""
-    if settings.json:
-        place = "host" if on_host_because else "sandbox"
-        event = {"event": "session", "id": session_id, "turn": turn, "place": place, "reason": on_host_because or None}
-        terminal.answer(json.dumps(event))
-
-
 def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[str, ...], int]:
     """Return the last `limit` lines of a result, safe to show, and how many came before. Pure.
 

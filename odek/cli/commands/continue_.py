@@ -10,12 +10,13 @@ from odek.app.conversation import open_conversation
 from odek.app.stored_sessions import open_session, open_store, resume_session
 from odek.cli import signals
 from odek.cli.answer_output import add_output_flags, open_output, with_answer_format
-from odek.cli.console import choose_sink, print_session_event, print_session_header, show_answer, shown_output
+from odek.cli.console import choose_sink, show_answer, shown_output
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.quiet_input import silent_typing
 from odek.cli.refusals import add_fail_on_refused, exit_code, warn_refused
 from odek.cli.runtime import terminal_runtime
+from odek.cli.session_header import print_session_event, print_session_header
 from odek.cli.task import read_attachments, read_task, warn_unread_stdin
 from odek.cli.terminal import Terminal
 from odek.host import Host

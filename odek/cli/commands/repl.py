@@ -12,13 +12,14 @@ from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.model import ModelNames
 from odek.app.stored_sessions import open_session, open_store, resume_session
-from odek.cli.console import choose_renderer, print_session_header, print_warnings_of_tasks
+from odek.cli.console import choose_renderer, print_warnings_of_tasks
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
 from odek.cli.quiet_input import silent_typing
 from odek.cli.repl import Repl
 from odek.cli.runtime import terminal_runtime
+from odek.cli.session_header import print_session_header
 from odek.cli.slash import COMMANDS as SLASH_COMMANDS
 from odek.cli.slash import SlashContext, complete_command, own_rows
 from odek.cli.terminal import Terminal

@@ -23,9 +23,9 @@ from odek.cli.console import (
     choose_sink,
     preview,
     print_notice,
-    print_session_event,
 )
 from odek.cli.last_event import LastEvent
+from odek.cli.session_header import print_session_event
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
 from odek.errors import Interrupted, StateFileError
