@@ -27,6 +27,7 @@ The map, lowest level first: a room imports only rooms that are listed before it
     config/            settings from their layers, each with its source
     model/             the conversation with a language model
     events.py          what happens in a run, for the sinks that show it
+    redacted_events.py the same without secrets, for those who see it
     sandbox/           the container: spec, argv, start, commands, files
     danger/            how dangerous a command is, and what that means
     approval/          project overrides and operations that a person has to approve

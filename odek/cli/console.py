@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 from odek.app.config import redactor_of
 from odek.app.conversation import Conversation
@@ -26,7 +27,6 @@ from odek.events import (
     Progress,
     RequestStarted,
     SandboxStarted,
-    Sink,
     TaskEnded,
     TaskEvent,
     TaskStarted,
@@ -44,6 +44,10 @@ from odek.host import Host
 from odek.patterns import pattern
 from odek.text import plural, render_usd, truncate, visible, visible_lines
 
+if TYPE_CHECKING:
+    from odek.redact import Redactor
+    from odek.redacted_events import RedactedEvents
+
 _TAG = pattern(r"</?untrusted_content_[0-9a-f]{16}(?: source=\".*\")?>")
 _REFUSED = "operation denied by user: "
 _SUCCESS = "exit code: 0"  # the same as "ok", which is printed anyway
@@ -57,11 +61,49 @@ _EVERYTHING = 10_000
 _THOUGHT_LINES = 3
 
 
-class ConsoleRenderer:
+class _Redacting:
+    """A sink of events that shows no secret (R-395)."""
+
+    def __init__(self, terminal: Terminal, redactor: Callable[[], Redactor] | None) -> None:
+        """`redactor` is called with the first event; None: no secret is known, and keys are found by their format."""
+        self._terminal = terminal
+        self._redactor = redactor
+        self._redacted: RedactedEvents | None = None
+
+    def __call__(self, event: Event) -> None:
+        for seen in self._events.take(event):
+            self.show(seen)
+
+    def show(self, event: Event) -> None:
+        """Show an event that has no secret."""
+        raise NotImplementedError
+
+    def redact(self, text: str) -> str:
+        """Return `text` without secrets."""
+        return self._events.redact(text)
+
+    @property
+    def _events(self) -> RedactedEvents:
+        if self._redacted is None:
+            from odek.redact import Redactor  # nothing is shown before the start
+            from odek.redacted_events import RedactedEvents
+
+            self._redacted = RedactedEvents((self._redactor or Redactor)())
+        return self._redacted
+
+
+class ConsoleRenderer(_Redacting):
     """A sink of events for people."""
 
-    def __init__(self, terminal: Terminal, *, now: Callable[[], float] = time.monotonic, verbose: bool = False) -> None:
-        self._terminal = terminal
+    def __init__(
+        self,
+        terminal: Terminal,
+        *,
+        redactor: Callable[[], Redactor] | None = None,
+        now: Callable[[], float] = time.monotonic,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(terminal, redactor)
         self._now = now
         self._verbose = verbose
         self._started = now()
@@ -79,7 +121,7 @@ class ConsoleRenderer:
         self.ways = "odek diff · odek undo"
         """what shows and takes back the changes of a turn"""
 
-    def __call__(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         match event:
             case RequestStarted():
                 self._calls.clear()
@@ -254,14 +296,16 @@ class ConsoleRenderer:
 class StreamingRenderer(ConsoleRenderer):
     """A renderer of turns and their answers: text is shown while it is being written, if a person reads stdout."""
 
-    def __init__(self, terminal: Terminal, *, verbose: bool, streams: bool) -> None:
-        super().__init__(terminal, verbose=verbose)
+    def __init__(
+        self, terminal: Terminal, *, verbose: bool, streams: bool, redactor: Callable[[], Redactor] | None = None
+    ) -> None:
+        super().__init__(terminal, redactor=redactor, verbose=verbose)
         self._streams = streams
         self._answer = AnswerPrinter(terminal)
         self._finished: Finished | None = None
         """kept until the answer has been printed"""
 
-    def __call__(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         match event:
             case TextDelta() if self._streams:
                 if self._thoughts:
@@ -280,7 +324,7 @@ class StreamingRenderer(ConsoleRenderer):
                 return
             case _:
                 self._answer.end()
-        super().__call__(event)
+        super().show(event)
 
     @property
     def shows_output(self) -> bool:
@@ -294,12 +338,13 @@ class StreamingRenderer(ConsoleRenderer):
     def show_answer(self, answer: str) -> None:
         """Print the answer of the turn, as far as it is not on the terminal already, and then what it took."""
         self._answer.end()
+        answer = self.redact(answer) if self._terminal.shows_answer else answer
         if not self._answer.has_shown(answer):
             print_answer(self._terminal, answer)
             self._answer = AnswerPrinter(self._terminal, shown=answer)
         if self._finished is not None:
             finished, self._finished = self._finished, None
-            super().__call__(finished)
+            super().show(finished)
 
     def _replied(self, event: ModelReplied) -> None:
         text = event.reply.message.content
@@ -311,14 +356,14 @@ class StreamingRenderer(ConsoleRenderer):
             super()._replied(event)
 
 
-class JsonSink:
+class JsonSink(_Redacting):
     """A sink of events for machines: one JSON object a line, on stdout; the answer is left to the LastEvent."""
 
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
+    def __init__(self, terminal: Terminal, redactor: Callable[[], Redactor] | None = None) -> None:
+        super().__init__(terminal, redactor)
         self._last = terminal.last_event
 
-    def __call__(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         if self._last is not None and isinstance(event, Finished):
             self._last.finished = event
             return
@@ -340,28 +385,33 @@ def print_notice(terminal: Terminal, event: Event, *, as_json: bool = False) -> 
             terminal.note(event.line)
 
 
-def print_warnings_of_tasks(terminal: Terminal, event: Event) -> None:
-    """Show, where nothing is to be shown of the work, the warnings of sub-agents' places: their parent's are shown."""
-    if isinstance(event, TaskEvent) and isinstance(event.event, WarningIssued):
-        terminal.warn(f"task {event.task.rpartition('/')[2]}: {event.event.text}", event.event.hint)
+class QuietSink(_Redacting):
+    """A sink where nothing is to be shown of the work: warnings of sub-agents' places, as their parent's are shown."""
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, TaskEvent) and isinstance(event.event, WarningIssued):
+            self._terminal.warn(f"task {event.task.rpartition('/')[2]}: {event.event.text}", event.event.hint)
 
 
-def choose_renderer(settings: Settings, terminal: Terminal) -> StreamingRenderer | None:
-    """Return what shows turns and answers to a person; None: only answers are shown."""
+AnySink = StreamingRenderer | QuietSink | JsonSink
+
+
+def choose_renderer(
+    settings: Settings, terminal: Terminal, redactor: Callable[[], Redactor]
+) -> StreamingRenderer | QuietSink:
+    """Return what shows turns and answers to a person."""
     if settings.interaction_mode == "off":
-        return None
+        return QuietSink(terminal, redactor)
     verbose = settings.interaction_mode == "verbose"
-    return StreamingRenderer(terminal, verbose=verbose, streams=terminal.shows_answer)
+    return StreamingRenderer(terminal, verbose=verbose, streams=terminal.shows_answer, redactor=redactor)
 
 
-def choose_sink(settings: Settings, terminal: Terminal) -> Sink:
+def choose_sink(settings: Settings, terminal: Terminal, redactor: Callable[[], Redactor]) -> AnySink:
     """Return the sink for the agent's events in a run."""
-    if settings.json:
-        return JsonSink(terminal)
-    return choose_renderer(settings, terminal) or partial(print_warnings_of_tasks, terminal)
+    return JsonSink(terminal, redactor) if settings.json else choose_renderer(settings, terminal, redactor)
 
 
-def shown_output(sink: Sink, conversation: Conversation, host: Host) -> AbstractContextManager[None]:
+def shown_output(sink: AnySink, conversation: Conversation, host: Host) -> AbstractContextManager[None]:
     """Let a terminal show what the commands of this thread print while they run."""
     if not (isinstance(sink, StreamingRenderer) and sink.shows_output):
         return nullcontext()
@@ -370,12 +420,12 @@ def shown_output(sink: Sink, conversation: Conversation, host: Host) -> Abstract
     return watched_commands(sink, redactor_of(conversation.config, host))
 
 
-def show_answer(sink: Sink, terminal: Terminal, answer: str) -> None:
-    """Print the answer of a run, unless `sink` has: on a terminal, or as an event."""
+def show_answer(sink: AnySink, terminal: Terminal, answer: str) -> None:
+    """Print the answer of a run, unless `sink` has: on a terminal, or as an event. Into a pipe goes all of it (C3)."""
     if isinstance(sink, StreamingRenderer):
         sink.show_answer(answer)
-    elif not isinstance(sink, JsonSink):
-        print_answer(terminal, answer)
+    elif isinstance(sink, QuietSink):
+        print_answer(terminal, sink.redact(answer) if terminal.shows_answer else answer)
 
 
 def preview(text: str, *, limit: int, succeeded: bool = False) -> tuple[tuple[str, ...], int]:

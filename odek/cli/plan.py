@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from odek.app.conversation import Conversation
 from odek.cli import signals
-from odek.cli.console import show_answer, shown_output
+from odek.cli.console import AnySink, show_answer, shown_output
 from odek.cli.terminal import Terminal
 from odek.cli.tty_prompt import TtyPrompt, find_tty_prompt
-from odek.events import Sink
 from odek.host import Host
 from odek.text import visible
 
@@ -32,7 +31,7 @@ def next_task(prompt: TtyPrompt | None) -> str:
     return f"{CARRY_OUT} {words}" if words else ""
 
 
-def carry_out(conversation: Conversation, sink: Sink, host: Host, terminal: Terminal) -> str:
+def carry_out(conversation: Conversation, sink: AnySink, host: Host, terminal: Terminal) -> str:
     """Carry out the plan, if the person at the terminal wants that, and return the answer; "": not now."""
     with signals.turn(), shown_output(sink, conversation, host):
         task = ask_to_go_on(conversation, terminal)

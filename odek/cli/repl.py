@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from contextlib import nullcontext
 
 from odek.app.conversation import Conversation
 from odek.cli import signals
-from odek.cli.answer import print_answer
-from odek.cli.console import StreamingRenderer, shown_output
+from odek.cli.console import QuietSink, StreamingRenderer, show_answer, shown_output
 from odek.cli.plan import ask_to_go_on
 from odek.cli.prompt_input import LineReader
 from odek.cli.quiet_input import silent_typing
@@ -35,10 +33,10 @@ class Repl:
         *,
         slash: SlashContext,
         lines: LineReader,
-        renderer: StreamingRenderer | None,
+        renderer: StreamingRenderer | QuietSink,
         remember: Callable[[str], None],
     ) -> None:
-        """`renderer` shows text as it arrives; None: answers are printed whole. `remember` keeps what was typed."""
+        """`renderer` shows what happens, and answers. `remember` keeps what was typed."""
         self._slash = slash
         self._conversation = slash.conversation
         self._lines = lines
@@ -116,12 +114,9 @@ class Repl:
 
     def _send(self, entry: str) -> None:
         attachments = read_attachments(entry, (), self._host, self._terminal)
-        with shown_output(self._renderer, self._conversation, self._host) if self._renderer else nullcontext():
+        with shown_output(self._renderer, self._conversation, self._host):
             answer = self._conversation.send(entry, files=attachments)
-        if self._renderer is None:
-            print_answer(self._terminal, answer)
-        else:
-            self._renderer.show_answer(answer)
+        show_answer(self._renderer, self._terminal, answer)
         self._conversation.require_saved()
 
     def _command(self, word: str, argument: str) -> None:
@@ -142,7 +137,7 @@ class Repl:
         self._terminal.error(error)
 
     def _end_line(self) -> None:
-        if self._renderer is not None:
+        if isinstance(self._renderer, StreamingRenderer):
             self._renderer.end_line()
 
 

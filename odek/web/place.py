@@ -15,12 +15,12 @@ from odek.approval.card import Person
 from odek.errors import OdekError
 from odek.events import ApprovalAnswered, ApprovalRequested, Event, Sink, TaskEvent, TurnEnded, to_json
 from odek.redact import Redactor
+from odek.redacted_events import RedactedEvents
 from odek.sandbox.container.facts import ContainerFacts
 from odek.text import visible
 from odek.web.cards import Cards
 from odek.web.errors import Refused
 from odek.web.log import EventLog
-from odek.web.redacted import RedactedEvents
 from odek.web.view import View
 
 if TYPE_CHECKING:
@@ -104,9 +104,10 @@ class Place:
         inner = event.event if isinstance(event, TaskEvent) else event
         if isinstance(inner, (ApprovalRequested, ApprovalAnswered)):  # the cards say it themselves
             return
-        for data in self._seen.take(to_json(event)):
+        for seen in self._seen.take(event):
+            data = to_json(seen)
             with self.log.lock:
-                self.is_ending |= isinstance(event, TurnEnded)
+                self.is_ending |= isinstance(seen, TurnEnded)
                 self.view.take(data)
                 if data["event"] in ("model_replied", "turn_ended") and "task" not in data:
                     data["context"] = self.view.context

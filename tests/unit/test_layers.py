@@ -50,6 +50,7 @@ ROOMS: dict[str, set[str]] = {
     "approval": GROUND | {"events", "state", "danger", "secret_names"},
     "danger": GROUND | {"packaged", "trusted_files", "secret_names"},
     "events": GROUND | {"model"},
+    "redacted_events": {"patterns", "redact", "events"},
     "model": GROUND | {"cancel", "safefile"},
     "session": GROUND | {"operator_home", "safefile", "state", "strict_json", "model"},
     "host_executor": GROUND | {"cancel", "process", "secret_names", "executor"},

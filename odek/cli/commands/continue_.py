@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
@@ -78,7 +79,7 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
         task = called_command(task, runtime)
     attachments = read_attachments(task, settings.ctx, host, terminal, words=words, images=settings.images)
     terminal.exact = parsed.output_schema is not None
-    sink = choose_sink(settings, terminal)
+    sink = choose_sink(settings, terminal, partial(redactor_of, config, host))
     with silent_typing(), open_output(parsed.output, host) as output, ExitStack() as stack:
         recorder = stack.enter_context(
             open_session(store, parsed.id, config, runtime, command="continue", fork=parsed.fork, here=parsed.here)

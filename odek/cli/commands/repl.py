@@ -12,7 +12,7 @@ from odek.app.conversation import open_conversation
 from odek.app.isolation import CommandProfile
 from odek.app.model import ModelNames
 from odek.app.stored_sessions import open_session, open_store, resume_session
-from odek.cli.console import choose_renderer, print_warnings_of_tasks
+from odek.cli.console import StreamingRenderer, choose_renderer
 from odek.cli.main import COMMANDS
 from odek.cli.parser import CommandParser
 from odek.cli.prompt_input import InputHistory, LineReader, complete, open_line_reader
@@ -74,8 +74,8 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     config = load(host, reader.flags(parsed), terminal)
     settings, redact = config.settings, redactor_of(config, host)
     store = open_store(host, redact, warn=terminal.warn)
-    renderer = choose_renderer(settings, terminal)
-    if renderer is not None:
+    renderer = choose_renderer(settings, terminal, lambda: redact)
+    if isinstance(renderer, StreamingRenderer):
         renderer.ways = "/diff · /undo"
     runtime, profile, resumed = terminal_runtime(host, terminal), CommandProfile(command="repl"), None
     if parsed.fork and not parsed.id:
@@ -95,7 +95,7 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
                     replace(profile, planning=parsed.plan),
                     config,
                     runtime,
-                    sink=renderer or partial(print_warnings_of_tasks, terminal),
+                    sink=renderer,
                     store=store,
                     resumed=resumed,
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 from odek.app.config import load, redactor_of
 from odek.app.conversation import open_conversation
@@ -85,7 +86,7 @@ def _run(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
         store = open_store(host, redactor_of(config, host), warn=terminal.warn)
     terminal.exact = parsed.output_schema is not None
-    sink = choose_sink(settings, terminal)
+    sink = choose_sink(settings, terminal, partial(redactor_of, config, host))
     with (
         silent_typing(),
         open_output(parsed.output, host) as output,

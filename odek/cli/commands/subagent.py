@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 
-from odek.app.config import load
+from odek.app.config import load, redactor_of
 from odek.app.isolation import CommandProfile
 from odek.cli import signals
 from odek.cli.console import choose_sink, show_answer
@@ -50,18 +51,19 @@ def main(arguments: list[str], host: Host, terminal: Terminal) -> int:
 
     from odek.app.outside_task import do_task, result_json
 
-    sink = choose_sink(config.settings, terminal)
+    sink = choose_sink(config.settings, terminal, partial(redactor_of, config, host))
     with signals.turn():
         outcome = do_task(PROFILE, config, runtime, brief, sink=sink)
+    seen = replace(outcome, said=sink.redact(outcome.said), reason=sink.redact(outcome.reason))
     if config.settings.json:
-        terminal.answer(json.dumps(result_json(outcome)))
+        terminal.answer(json.dumps(result_json(seen)))
         if terminal.last_event is not None:
             terminal.last_event.usage = outcome.usage
     elif outcome.status == "done":
         show_answer(sink, terminal, outcome.said)
     if outcome.status == "done":
         return 0
-    error = NoAnswer(f"the task has no answer: {outcome.reason}", detail=outcome.said)
+    error = NoAnswer(f"the task has no answer: {seen.reason}", detail=seen.said)
     if outcome.status in ("timeout", "budget"):
         error.exit_code = EXIT_BUDGET
     raise error

@@ -23,6 +23,7 @@ from odek.cli.console import (
     choose_sink,
     preview,
     print_notice,
+    show_answer,
 )
 from odek.cli.last_event import LastEvent
 from odek.cli.session_header import print_session_event
@@ -54,6 +55,7 @@ from odek.events import (
     to_json,
 )
 from odek.model.types import Message, Reply, ToolCall, Usage
+from odek.redact import MARK, Redactor
 
 ATTACK = "\x1b]0;pwn\x07\x1b[2K\r\u202e\u200b"
 RAW = "\x1b\x07\r\u202e\u200b"
@@ -156,7 +158,7 @@ def test_wait_tells_whether_the_model_has_begun_to_write() -> None:
     terminal.configure(env={"TERM": "xterm"}, is_terminal=True)
     renderer = ConsoleRenderer(terminal)
     seen = []
-    for event in (RequestStarted(iteration=1), TextDelta(text="a"), TextDelta(text="b")):
+    for event in (RequestStarted(iteration=1), TextDelta(text="a "), TextDelta(text="b ")):
         renderer(event)
         names = {thread.name for thread in threading.enumerate()}
         seen.append(names & {"waiting for the model", "the model is writing"})
@@ -363,7 +365,7 @@ def test_first_event_says_where_commands_run(kept: str | None, because: str, eve
 def test_with_the_progress_off_a_task_without_its_sandbox_is_no_secret() -> None:
     """R-81, R-223: what the parent's place warns of is shown by itself; that of a sub-agent comes as an event."""
     stdout, stderr = io.StringIO(), io.StringIO()
-    sink = choose_sink(resolve(make_layers(flags={"interaction_mode": "off"})), Terminal(stdout, stderr))
+    sink = choose_sink(resolve(make_layers(flags={"interaction_mode": "off"})), Terminal(stdout, stderr), Redactor)
     for event in (*story(), TaskEvent(task="c/2", event=WarningIssued("it got no sandbox: x\x1b[2K", hint="y"))):
         sink(event)
     assert (stdout.getvalue(), "\x1b" in stderr.getvalue()) == ("", False)
@@ -487,7 +489,7 @@ def test_answer_comes_before_the_statistics_however_it_came() -> None:
 
 def test_line_that_is_open_is_ended_before_anything_else_is_told() -> None:
     asked = RequestStarted(iteration=1)
-    assert show(asked, TextDelta(text="half"), TextVoided(), TextDelta(text="all"))[0] == "half\n"
+    assert show(asked, TextDelta(text="half"), TextVoided(), TextDelta(text="all "))[0] == "half\nall"
     ended = TurnEnded(turn=1, status="interrupted")
     assert show(asked, TextDelta(text="half of **it"), ended)[0] == "half of **it\n"
 
@@ -573,3 +575,52 @@ def test_plain_output_has_words_only() -> None:
         renderer(event)
     assert screen.stdout == "**half** of it\nand more\n"
     assert re.sub(r"\d\.\d", "N", screen.stderr) == "shell  make\n  one\n  ok · N s\n1 model call · N s\n"
+
+
+SECRET = "hunter2-Zq81-xx"
+
+
+@pytest.mark.parametrize("mode", ["engaging", "verbose", "off"])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_no_secret_is_shown_whoever_says_it(mode: str, is_terminal: bool) -> None:
+    """R-395: said in two pieces, thought, in a call, its title, a task; what goes into a pipe is exactly the answer."""
+    call = ToolCall(id="1", name="shell", arguments=SECRET)
+    answer = f"it is {SECRET}."
+    screen = Screen(is_terminal=is_terminal)
+    settings = resolve(make_layers(flags={"interaction_mode": mode}))
+    sink = choose_sink(settings, screen.terminal, lambda: Redactor((SECRET,)))
+    said: tuple[Event, ...] = (
+        RequestStarted(iteration=1), ThinkingDelta(text="so hunter2"), ThinkingDelta(text="-Zq81-xx"),
+        replied(f"I try {SECRET}", call), ToolStarted(call=call, title=f"shell: echo {SECRET}"),
+        ToolFinished(call=call, text=f"1\n{MARK}", failed=False, diffs=((SECRET, f"+{SECRET}"),)),
+        TaskStarted(task="1/1", of=1, goal=SECRET, facts=None),
+        TaskEvent(task="1/1", event=WarningIssued(f"x {SECRET}")),
+        TaskEnded(task="1/1", status="done", usage=Usage(), seconds=1, files=()),
+        RequestStarted(iteration=2), TextDelta(text="it is hunter2-"), TextDelta(text="Zq81-xx."), replied(answer),
+        Finished(answer=answer, usage=Usage(), iterations=2),
+    )  # fmt: skip
+    for event in said:
+        sink(event)
+    show_answer(sink, screen.terminal, answer)
+    assert (
+        screen.stdout
+        == (answer if not is_terminal else f"I try {MARK}\nit is {MARK}." if mode != "off" else f"it is {MARK}.") + "\n"
+    )
+    assert not re.search("hunter2|Zq81", screen.stderr)
+    assert MARK in screen.stderr
+
+
+def test_no_secret_is_in_the_events_for_machines() -> None:
+    """R-395: a piece of a text waits while it may be the beginning of one."""
+    stdout = io.StringIO()
+    terminal = Terminal(stdout, io.StringIO())
+    terminal.last_event = LastEvent(terminal)
+    sink = JsonSink(terminal, lambda: Redactor((SECRET,)))
+    pieces = (TextDelta(text=piece) for piece in ("it is ", "hunter2", "-Zq81-xx", "."))
+    for event in (*pieces, replied(f"it is {SECRET}."), Finished(answer=SECRET, usage=Usage(), iterations=1)):
+        sink(event)
+    terminal.last_event.succeed()
+    lines = [json.loads(line) for line in stdout.getvalue().splitlines()]
+    assert [line.get("text", line.get("content", line.get("answer"))) for line in lines] == [
+        "it is ", f"{MARK}.", f"it is {MARK}.", MARK,
+    ]  # fmt: skip

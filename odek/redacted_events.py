@@ -1,4 +1,4 @@
-"""Events without secrets, before a log keeps them and a page sees them (R-360).
+"""Events without secrets, before a log keeps them, and a page, a terminal or a program sees them (R-360, R-395).
 
 What is written piece by piece (the model's text and its thinking) is held back from where a secret may have begun
 that goes on in the next piece: usually the last word. What is complete is redacted as it is.
@@ -7,16 +7,28 @@ that goes on in the next piece: usually the last word. What is complete is redac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import cast
 
+from odek.events import (
+    ApprovalAnswered,
+    ApprovalRequested,
+    Event,
+    ModelReplied,
+    RequestStarted,
+    TaskEvent,
+    TextDelta,
+    TextVoided,
+    ThinkingDelta,
+    ToolOutput,
+    TurnEnded,
+    TurnStarted,
+)
 from odek.patterns import pattern
 from odek.redact import KEY_NAMES, Redactor
 
-Event = Mapping[str, object]
-_AS_IT_IS = frozenset({"event", "id", "task", "at"})
-"""fields that odek, or the server of the model, chose"""
-_STREAMS = frozenset({"text", "thinking"})
-_REPLACING = frozenset({"turn_started", "model_asked", "model_replied", "text_voided", "turn_ended"})
-"""after them no piece before counts: the whole comes, or nothing"""
+_AS_IT_IS = frozenset({"event", "id", "task", "at", "call_id", "tool_call_id", "reasoning", "reasoning_state", "extra"})
+"""fields that odek, or the server of the model, chose, and those that nobody is shown"""
 _LONG = 4096
 """characters held back; more than that is not looked through again for each piece"""
 _IN_A_WORD = "".join(map(chr, range(33, 127))) + "…"
@@ -29,40 +41,51 @@ _KEY_BLOCK = pattern(
 
 
 class RedactedEvents:
-    """Takes the events of one session as JSON values; those of one sub-agent come from one thread at a time."""
+    """Takes the events of one session; those of one sub-agent come from one thread at a time."""
 
     def __init__(self, redact: Redactor) -> None:
-        self._redact = redact
-        self._pieces: dict[tuple[object, str], RedactedPieces] = {}
+        self.redact = redact
+        self._pieces: dict[tuple[str, type[TextDelta | ThinkingDelta]], RedactedPieces] = {}
 
-    def take(self, event: Event) -> Iterator[dict[str, object]]:
-        """Yield what may be seen now because of `event`."""
-        kind, task = str(event["event"]), event.get("task")
-        if kind in _STREAMS:
-            if kind == "text":
-                yield from self._end(task, "thinking")
-            pieces = self._pieces.setdefault((task, kind), RedactedPieces(self._redact))
-            if shown := pieces.take(str(event["text"])):
-                yield {**event, "text": shown}
+    def take(self, event: Event) -> Iterator[Event]:
+        """Yield what may be seen now because of `event`. Questions are seen as they are: they are decided upon."""
+        if not isinstance(event, TaskEvent):
+            yield from self._take("", event)
             return
-        if kind != "tool_output":
-            yield from self._end(task, "thinking")
-        if kind in _REPLACING:
-            self._pieces.pop((task, "text"), None)
-        yield {key: value if key in _AS_IT_IS else self._clean(value) for key, value in event.items()}
+        for seen in self._take(event.task, event.event):
+            yield TaskEvent(task=event.task, event=seen)
 
-    def _end(self, task: object, kind: str) -> Iterator[dict[str, object]]:
+    def _take(self, task: str, event: Event) -> Iterator[Event]:
+        if not isinstance(event, (ThinkingDelta, ToolOutput)):
+            yield from self._end(task, ThinkingDelta)
+        match event:
+            case TextDelta() | ThinkingDelta():
+                pieces = self._pieces.setdefault((task, type(event)), RedactedPieces(self.redact))
+                if shown := pieces.take(event.text):
+                    yield replace(event, text=shown)
+                return
+            case ToolOutput() | ApprovalRequested() | ApprovalAnswered():  # the first comes without secrets
+                yield event
+                return
+            case RequestStarted() | TextVoided() | TurnStarted() | ModelReplied() | TurnEnded():  # no piece follows
+                yield from self._end(task, TextDelta)
+        yield cast("Event", self._clean(event))
+
+    def _end(self, task: str, kind: type[TextDelta | ThinkingDelta]) -> Iterator[Event]:
         pieces = self._pieces.pop((task, kind), None)
         if pieces is not None and (rest := pieces.end()):
-            yield {"event": kind, "text": rest, **({} if task is None else {"task": task})}
+            yield kind(text=rest)
 
     def _clean(self, value: object) -> object:
         if isinstance(value, str):
-            return self._redact(value)
+            return self.redact(value)
         if isinstance(value, Mapping):
             return {key: each if key in _AS_IT_IS else self._clean(each) for key, each in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self._clean(each) for each in value]
+            return type(value)(map(self._clean, value))
+        if is_dataclass(value) and not isinstance(value, type):
+            names = (field.name for field in fields(value) if field.name not in _AS_IT_IS)
+            return replace(value, **{name: self._clean(getattr(value, name)) for name in names})
         return value
 
 

@@ -1,4 +1,4 @@
-"""What a page sees of live events: no secret, in whatever pieces it was written."""
+"""What is seen of events: no secret, in whatever pieces it was written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,33 @@ import random
 
 import pytest
 
-from odek.events import ModelReplied, TextDelta, ThinkingDelta, ToolStarted, TurnStarted, to_json
+from odek.events import (
+    ApprovalRequested,
+    ChangedFile,
+    Event,
+    FilesChanged,
+    Finished,
+    ModelReplied,
+    Notice,
+    Progress,
+    SandboxChanged,
+    SandboxStarted,
+    TaskEnded,
+    TaskEvent,
+    TaskStarted,
+    TextDelta,
+    TextVoided,
+    ThinkingDelta,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    WarningIssued,
+    to_json,
+)
 from odek.model.types import Message, Reply, ToolCall, Usage
 from odek.redact import MARK, Redactor
-from odek.web.redacted import RedactedEvents, RedactedPieces
+from odek.redacted_events import RedactedEvents, RedactedPieces
 
 SECRET = "hunter2-Zq81-xx"
 PHRASE = "correct horse\tbattery stäple"
@@ -110,11 +133,11 @@ def test_events_have_no_secret_wherever_it_is() -> None:
         ModelReplied(reply=reply, iteration=1),
         ToolStarted(call=call, title=f"shell: echo {SECRET}"),
     )
-    seen = [shown for event in came for shown in events.take(to_json(event))]
+    seen = [to_json(shown) for event in came for shown in events.take(event)]
     assert "hunter2" not in repr(seen)
     assert [(each["event"], each.get("text")) for each in seen] == [
         ("turn_started", f"use {MARK}"), ("thinking", "so "), ("thinking", MARK), ("text", "it is "),
-        ("text", f"{MARK} "), ("model_replied", None), ("tool_started", None),
+        ("text", f"{MARK} "), ("text", "and"), ("model_replied", None), ("tool_started", None),
     ]  # fmt: skip
     assert seen[-1] == {
         "event": "tool_started", "id": "call_1", "name": "shell", "arguments": f'{{"command": "echo {MARK}"}}',
@@ -123,13 +146,42 @@ def test_events_have_no_secret_wherever_it_is() -> None:
 
 
 def test_a_broken_reply_is_not_mixed_with_the_next() -> None:
-    """R-360: what was held back of a reply that does not count is not seen; another sub-agent's stays."""
+    """R-360: what was held back of a reply that does not count is no part of the next; another sub-agent's stays."""
     events = RedactedEvents(KNOWN)
-    came = (
-        {"event": "text", "text": "abc"}, {"event": "text", "text": "one", "task": "t/1"}, {"event": "text_voided"},
-        {"event": "text", "text": "def "}, {"event": "text", "text": " two ", "task": "t/1"},
+    came: tuple[Event, ...] = (
+        TextDelta(text="abc"), TaskEvent(task="t/1", event=TextDelta(text="one")), TextVoided(),
+        TextDelta(text="def "), TaskEvent(task="t/1", event=TextDelta(text=" two ")),
     )  # fmt: skip
     assert [shown for event in came for shown in events.take(event)] == [
-        {"event": "text_voided"}, {"event": "text", "text": "def "},
-        {"event": "text", "text": "one two ", "task": "t/1"},
+        TextDelta(text="abc"), TextVoided(), TextDelta(text="def "),
+        TaskEvent(task="t/1", event=TextDelta(text="one two ")),
     ]  # fmt: skip
+
+
+def test_every_kind_of_event_is_seen_without_secrets_but_for_questions() -> None:
+    """R-395: what a person decides upon is whole; of all else no secret is left, and what has none is as it was."""
+    usage, files = Usage(input_tokens=3), (f"a {SECRET}",)
+    changed = ChangedFile(path=SECRET, change="added", is_folder=False, added=1, removed=None)
+    came: tuple[Event, ...] = (
+        TurnEnded(turn=1, status="failed", message=SECRET, hint=SECRET, detail=SECRET),
+        ToolFinished(
+            call=ToolCall(id="1", name="x", arguments=SECRET), text=SECRET, failed=True, diffs=((SECRET,) * 2,)
+        ),
+        WarningIssued(SECRET, SECRET),
+        Notice(SECRET),
+        Progress(SECRET),
+        SandboxStarted(line=SECRET, facts={"env": [SECRET], "id": "0"}),
+        SandboxChanged(state="lost", reason=SECRET),
+        FilesChanged(number=1, files=(changed,), shared=False),
+        Finished(answer=SECRET, usage=usage, iterations=1, refused=((SECRET, 1),)),
+        TaskStarted(task="c/1", of=1, goal=SECRET, facts=None),
+        TaskEnded(task="c/1", status="done", usage=usage, seconds=1.0, files=files),
+        TaskEvent(task="c/1", event=Notice(SECRET)),
+    )
+    for event in came:
+        seen = list(RedactedEvents(KNOWN).take(event))
+        assert [(SECRET in repr(each), MARK in repr(each)) for each in (event, seen)] == [(True, False), (False, True)]
+        assert [to_json(shown)["event"] for shown in seen] == [to_json(event)["event"]]
+        assert [*RedactedEvents(Redactor()).take(event)] == [event]
+    asked = ApprovalRequested(approval={"command": SECRET})
+    assert [*RedactedEvents(KNOWN).take(asked)] == [asked]
