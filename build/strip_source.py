@@ -9,11 +9,20 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
+from pathlib import Path
 
 from type_hints import drop_type_imports, drop_variable_types, find_variables, names_in
 
 Place = tuple[int, int]
 """line from 1, column in bytes"""
+
+
+def strip_package(package: Path, target: Path) -> None:
+    """Write the modules of `package` into the folder `target`, stripped. Raises ValueError."""
+    for path in sorted(package.rglob("*.py")):
+        place = target / path.relative_to(package)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(strip_source(path.read_text("utf-8")), "utf-8")
 
 
 def strip_source(source: str) -> str:

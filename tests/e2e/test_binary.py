@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import signal
 import subprocess
 import time
+import zlib
 from pathlib import Path
 
 import pytest
+from support.load_module import ROOT, load_recipe
 from support.mounted import with_mounts, without
 from support.odek_process import Odek, program_kind
 from support.pty_session import Talk
@@ -147,3 +150,28 @@ def test_it_may_be_started_with_almost_no_environment(odek: Odek) -> None:
 def test_it_starts_in_any_locale(locale: str, odek: Odek) -> None:
     outcome = odek.run("selftest", env={"LC_ALL": locale})
     assert (outcome.code, outcome.stderr) == (0, ""), outcome.stdout
+
+
+def test_it_holds_no_docstring_of_odek(odek: Odek) -> None:
+    """R-390: its modules are stripped as the zip's are: what only readers of the source need took a megabyte."""
+    archive = load_recipe("archive")
+    members = archive.read_members(Path(odek.argv[0]).read_bytes())
+    modules: dict[str, bytes] = {}
+    for member in members:
+        if member.kind == archive.MODULES:
+            modules |= archive.read_modules(member.content)
+    sources = [path.relative_to(ROOT) for path in (ROOT / "odek").rglob("*.py") if path.name != "__init__.py"]
+    kept = []
+    for path in sources:
+        purpose = ast.get_docstring(ast.parse((ROOT / path).read_text("utf-8"))) or ""
+        code = zlib.decompress(modules[".".join(path.with_suffix("").parts)])
+        kept += [path] if purpose.encode() in code else []
+    assert (kept, len(sources) > 100) == ([], True)
+    assert [member.name for member in members if "_decimal" in member.name] == []
+
+
+def test_what_was_made_smaller_still_works(odek: Odek) -> None:
+    """R-390: encodings that no start needs, and exact numbers without the C module for them."""
+    code = "from fractions import Fraction; print(b'\\x80'.decode('cp437'), Fraction('0.3') / Fraction('0.1'))"
+    done = subprocess.run([*odek.argv, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Ç 3\n", "")
