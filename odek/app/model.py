@@ -11,7 +11,7 @@ from odek import safefile
 from odek.app.config import Config
 from odek.app.server_lessons import ServerLessons
 from odek.config.options import Source
-from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys
+from odek.config.provider import DEFAULT_PROVIDER, KNOWN, own_servers, providers_with_keys, start_command
 from odek.config.settings import Settings
 from odek.errors import ConfigError, KeyMissing, OdekError, StateFileError
 from odek.host import Host, project_root
@@ -170,6 +170,7 @@ def _http_model(settings: Settings, host: Host, *, notify: Callable[[str], None]
         on_notice=notify,
         limits=choose_limits(wanted.base_url, profile.timeout_s),
         memory=_memory(wanted.base_url, wanted.model, host),
+        start=start_command(wanted.chosen_server, wanted.base_url),
     )
 
 

@@ -28,6 +28,8 @@ class Known:
     """of the names in this table, those that its own models' names begin with: `openai/gpt-oss-120b` of Groq"""
     named_after_it: re.Pattern[str] | None = None
     """what follows the provider's own name in names of its models: `openrouter/auto` is the whole name of one"""
+    start: str = ""
+    """the command that starts a server of one's own"""
 
 
 KNOWN: dict[str, Known] = {
@@ -56,10 +58,12 @@ KNOWN: dict[str, Known] = {
     "moonshot": Known("https://api.moonshot.ai/v1", "MOONSHOT_API_KEY", "moonshot.ai"),
     "dashscope": Known("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY", "aliyuncs.com"),
     "minimax": Known("https://api.minimax.io/v1", "MINIMAX_API_KEY", "minimax.io"),
-    "ollama": Known("http://127.0.0.1:11434/v1"),
-    "lmstudio": Known("http://127.0.0.1:1234/v1", namespaces=("openai", "deepseek", "mistral", "minimax")),
-    "llama.cpp": Known("http://127.0.0.1:8080/v1", namespaces=("openai",)),
-    "vllm": Known("http://127.0.0.1:8000/v1", namespaces=("openai",)),
+    "ollama": Known("http://127.0.0.1:11434/v1", start="ollama serve"),
+    "lmstudio": Known(
+        "http://127.0.0.1:1234/v1", namespaces=("openai", "deepseek", "mistral", "minimax"), start="lms server start"
+    ),
+    "llama.cpp": Known("http://127.0.0.1:8080/v1", namespaces=("openai",), start="llama-server -m MODEL.gguf"),
+    "vllm": Known("http://127.0.0.1:8000/v1", namespaces=("openai",), start="vllm serve MODEL"),
 }
 DEFAULT_PROVIDER = "deepseek"
 """whose address and model are the defaults of their options"""
@@ -103,6 +107,20 @@ def providers_with_keys(env: Mapping[str, str]) -> tuple[str, ...]:
 def own_servers() -> tuple[str, ...]:
     """Return the names of those that run on one's own machine and want no key."""
     return tuple(name for name, known in KNOWN.items() if not known.variable)
+
+
+def start_command(provider: str, base_url: str) -> str:
+    """Return what starts the server of `provider`, or the one at `base_url` whose port no other has; "": not known."""
+    if provider in KNOWN:
+        return KNOWN[provider].start
+    from urllib.parse import urlsplit
+
+    try:
+        port = urlsplit(base_url).port
+    except ValueError:
+        return ""
+    own = ("ollama", "lmstudio")  # servers of all kinds listen at 8000 and 8080
+    return next((KNOWN[name].start for name in own if KNOWN[name].base_url.endswith(f":{port}/v1")), "")
 
 
 def _is_of(host: str, domain: str) -> bool:

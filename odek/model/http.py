@@ -98,11 +98,13 @@ class HttpModel:
         limits: Limits = DEFAULT_LIMITS,
         effects: Effects = SYSTEM_EFFECTS,
         memory: Memory | None = None,
+        start: str = "",
     ) -> None:
         """Check the settings; nothing is sent yet.
 
         `window` is the model's in tokens; None: the server is asked when it begins to matter. `env`
-        holds proxy variables and SSL_CERT_FILE / SSL_CERT_DIR; `on_notice` gets one line per retry.
+        holds proxy variables and SSL_CERT_FILE / SSL_CERT_DIR; `on_notice` gets one line per retry. `start` is
+        the command that starts such a server, for who has forgotten it.
         Raises ConfigError for a bad base_url, key, proxy or CA file.
         """
         self._api = _choose_api(provider, options)
@@ -115,7 +117,7 @@ class HttpModel:
         self._base = parse_base_url(base_url, allow_plain_http=allow_plain_http)
         self._root = ApiRoot(self._base)
         tls = read_tls_context(env) if self._base.scheme == "https" else None
-        self._route = Route(self._base.endpoint("/"), choose_proxy(self._base, env), tls, effects.now)
+        self._route = Route(self._base.endpoint("/"), choose_proxy(self._base, env), tls, effects.now, start)
         self._api_key = checked_key(api_key)
         self._model = options.model
         self._window = window

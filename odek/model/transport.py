@@ -101,10 +101,16 @@ class Route:
     """
 
     def __init__(
-        self, endpoint: Endpoint, proxy: Proxy | None, tls: ssl.SSLContext | None, now: Callable[[], float]
+        self,
+        endpoint: Endpoint,
+        proxy: Proxy | None,
+        tls: ssl.SSLContext | None,
+        now: Callable[[], float],
+        start: str = "",
     ) -> None:
-        """`endpoint` is any address of the server."""
+        """`endpoint` is any address of the server, `start` the command that starts it, "" where that is not known."""
         self.proxy = proxy
+        self.start = start
         self._now = now
         host, port = (endpoint.host, endpoint.port) if proxy is None else (proxy.host, proxy.port)
         tunnel = None
@@ -369,16 +375,26 @@ class HttpExchange:
         if isinstance(error, TunnelRefused) and proxy is not None:
             server = f"the proxy {proxy.authority} ({proxy.variable})"
             return status_error(error.status, error.reason, "", server=server)
-        return self._unreachable(_reason(error), broken=broken)
+        return self._unreachable(
+            _reason(error),
+            broken=broken,
+            hint=self._refused_hint() if isinstance(error, ConnectionRefusedError) else "",
+        )
 
-    def _unreachable(self, reason: str, *, broken: bool) -> ModelError:
+    def _refused_hint(self) -> str:
+        if self._route.proxy is not None:
+            return f"start the proxy, or correct {self._route.proxy.variable}"
+        by = f": `{self._route.start}`" if self._route.start else ""
+        return f"no program listens at that port: start the model's server{by}, or correct base_url"
+
+    def _unreachable(self, reason: str, *, broken: bool, hint: str = "") -> ModelError:
         if broken:
             return ModelUnreachable(f"{BROKE_OFF}: {reason}", hint=BROKE_OFF_HINT, retryable=True)
         proxy = self._route.proxy
         way = f" through the proxy {proxy.authority} ({proxy.variable})" if proxy else ""
         return ModelUnreachable(
             f"the model's server {self._endpoint.authority} could not be reached{way}: {reason}",
-            hint="check base_url and the network; `odek config view` shows the settings in force",
+            hint=hint or "check base_url and the network; `odek config view` shows the settings in force",
             retryable=True,
         )
 

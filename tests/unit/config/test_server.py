@@ -11,7 +11,7 @@ from fakes.layering import NO_SECRETS, make_layers
 from odek.app.config import config_of
 from odek.config.layers import Environment, parse_environment, parse_file, parse_flags
 from odek.config.options import Source
-from odek.config.provider import KNOWN
+from odek.config.provider import KNOWN, start_command
 from odek.config.resolve import resolve
 from odek.errors import ConfigError
 
@@ -357,3 +357,24 @@ def test_provider_that_is_not_known_is_an_error_with_the_known_ones() -> None:
         make_layers(operator={"providers": PROVIDERS}, flags={"provider": "wrok"})
     assert caught.value.message == '"wrok" is not a provider (--provider)'
     assert caught.value.hint.startswith("use work, box,")
+
+
+@pytest.mark.parametrize(
+    ("provider", "base_url", "command"),
+    [
+        ("ollama", "http://127.0.0.1:9/v1", "ollama serve"),
+        ("lmstudio", "http://127.0.0.1:1234/v1", "lms server start"),
+        ("llama.cpp", "http://127.0.0.1:8080/v1", "llama-server -m MODEL.gguf"),
+        ("vllm", "http://127.0.0.1:8000/v1", "vllm serve MODEL"),
+        ("", "http://localhost:11434/v1", "ollama serve"),
+        ("", "http://[::1]:1234", "lms server start"),
+        ("box", "http://127.0.0.1:11434/v1", "ollama serve"),
+        ("", "http://127.0.0.1:8080/v1", ""),
+        ("", "http://127.0.0.1/11434", ""),
+        ("", "http://127.0.0.1:99999/v1", ""),
+        ("openai", "http://127.0.0.1:11434/v1", ""),
+    ],
+)
+def test_command_that_starts_a_server(provider: str, base_url: str, command: str) -> None:
+    """R-396: by the provider's name, or by a port that no other server has."""
+    assert start_command(provider, base_url) == command

@@ -505,6 +505,30 @@ def test_connection_refused_is_retried_and_then_explained() -> None:
     assert len(call.notices) == 3
 
 
+@pytest.mark.parametrize(
+    ("base", "env", "start", "hint"),
+    [
+        ("http://127.0.0.1:%d/v1", {}, "", "start the model's server, or correct base_url"),
+        ("http://localhost:%d/v1", {}, "ollama serve", "start the model's server: `ollama serve`, or correct base_url"),
+        ("http://m.example/v1", {"http_proxy": "http://127.0.0.1:%d"}, "", "start the proxy, or correct http_proxy"),
+        ("https://m.example/v1", {"HTTPS_PROXY": "http://127.0.0.1:%d"}, "", "start the proxy, or correct HTTPS_PROXY"),
+    ],
+)  # fmt: skip
+def test_hint_of_a_refused_connection_is_what_starts_the_server(
+    base: str, env: dict[str, str], start: str, hint: str
+) -> None:
+    """R-396: nothing listens there, whatever the network is like; a proxy is named by its variable."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    def with_port(text: str) -> str:
+        return text % port if "%d" in text else text
+
+    env = {name: with_port(value) for name, value in env.items()}
+    call = Call(with_port(base), env=env, start=start, allow_plain_http=True)
+    assert call.fail().hint.removeprefix("no program listens at that port: ") == hint
+
+
 @pytest.mark.parametrize("host", ["a..b", "x" * 70 + ".example"])
 def test_name_that_can_be_no_host_is_an_error(host: str) -> None:
     error = Call(f"https://{host}/v1").fail()
