@@ -135,11 +135,10 @@ class Conversation:
         self.kept = KeptTurns(sink, lambda: self.workspace, lambda: self.session_id, runtime.random_hex(8))
         self._sink: Sink = self.kept
         self._attachments = tuple(attachments)
-        self._store = store
         self._trusted: TrustByBoundary = {}
         """what the person said once holds in the next container, too, if its boundary is the same"""
         self._servers: SharedServers | None = None
-        self._writer = SessionWriter(runtime.emit)
+        self._writer = SessionWriter(store, runtime.emit)
         self._cwd = runtime.host.cwd
         """the folder that the session is of"""
         self._images: tuple[Image, ...] = ()
@@ -205,12 +204,10 @@ class Conversation:
 
     def begin_session(self, task: str) -> None:
         """Make the session in which the conversation is kept, if there is none yet. Raises StateFileError."""
-        if self._store is None or self._recorder is not None:
-            return
         model, sandboxed = self.settings.model.model, decide_sandbox(self._profile, self.settings).sandboxed
-        self._keep(
-            self._session.enter_context(self._store.create(task=task, model=model, sandbox=sandboxed, cwd=self._cwd))
-        )
+        recorder = self._writer.begin(self._session, task=task, model=model, sandboxed=sandboxed, cwd=self._cwd)
+        if recorder is not None:
+            self._keep(recorder)
 
     def send(self, text: str, *, files: Sequence[Attachment] = (), cancel: CancelToken | None = None) -> str:
         """Let the agent work on `text` with `files` and return the answer; saved, however it ends.
@@ -384,13 +381,7 @@ class Conversation:
         self._save()
 
     def _begin_turn(self, files: Sequence[Attachment]) -> None:
-        if self._recorder is not None:
-            from odek.app.stored_sessions import given_files
-
-            model = self.settings.model
-            self._recorder.begin_turn(
-                model=model.model, server=model.chosen_server, cwd=self._cwd, files=given_files(files)
-            )
+        self._writer.begin_turn(self.settings.model, self._cwd, files)
         if self._start is not None:  # for the containers to come as well
             self._attachments = with_newer(self._attachments, external(files))
 

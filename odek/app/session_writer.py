@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from odek.app.attachments import Attachment
+from odek.config.settings import ModelSettings
 from odek.errors import StateFileError
 from odek.events import Notice, Sink, WarningIssued
 from odek.model.types import Message, Usage
@@ -13,15 +16,18 @@ from odek.text import visible
 if TYPE_CHECKING:
     from odek.session.receipts import Receipt
     from odek.session.recorder import Recorder
+    from odek.session.store import SessionStore
     from odek.session.transcript import Summary
 
 
 class SessionWriter:
     """Stores one conversation, where it is kept; each step tries again what an earlier one could not store."""
 
-    def __init__(self, emit: Sink) -> None:
+    def __init__(self, store: SessionStore | None, emit: Sink) -> None:
+        """`store` is where it begins with its first turn; None: nowhere, or it goes on from a recorder."""
         self.recorder: Recorder | None = None
         """None: nothing is kept, or nothing was said yet"""
+        self._store = store
         self._emit = emit
         self._failure: StateFileError | None = None
         self._receipts_fail = False
@@ -40,6 +46,22 @@ class SessionWriter:
         from odek.session.transcript import Summary
 
         return Summary(header=self.recorder.transcript.header, state=self.recorder.stored)
+
+    def begin(self, until: ExitStack, *, task: str, model: str, sandboxed: bool, cwd: str) -> Recorder | None:
+        """Make the session, if there is to be one and is none yet, and hold it to the end of `until`.
+
+        Raises StateFileError.
+        """
+        if self._store is None or self.recorder is not None:
+            return None
+        return until.enter_context(self._store.create(task=task, model=model, sandbox=sandboxed, cwd=cwd))
+
+    def begin_turn(self, model: ModelSettings, cwd: str, files: Sequence[Attachment]) -> None:
+        """Let the next message of the user begin a turn."""
+        if self.recorder is not None:
+            from odek.app.stored_sessions import given_files
+
+            self.recorder.begin_turn(model=model.model, server=model.chosen_server, cwd=cwd, files=given_files(files))
 
     def save(self, messages: Sequence[Message], usage: Usage) -> None:
         """Store what is new in `messages`, the whole conversation; `usage` is that of the turn so far."""
