@@ -202,10 +202,18 @@ class Conversation:
         """the session as it is on the disk; None before the first turn"""
         return self._writer.summary
 
-    def begin_session(self, task: str) -> None:
-        """Make the session in which the conversation is kept, if there is none yet. Raises StateFileError."""
+    @property
+    def unkept(self) -> str:
+        """why nothing is kept though it was meant to be, as a sentence; "" otherwise"""
+        return self._writer.unkept
+
+    def begin_session(self, task: str, *, needed: bool = True) -> None:
+        """Make the session in which the conversation is kept, if there is none yet. Raises StateFileError if `needed`;
+        otherwise the conversation goes on without, with one warning."""
         model, sandboxed = self.settings.model.model, decide_sandbox(self._profile, self.settings).sandboxed
-        recorder = self._writer.begin(self._session, task=task, model=model, sandboxed=sandboxed, cwd=self._cwd)
+        recorder = self._writer.begin(
+            self._session, needed=needed, task=task, model=model, sandboxed=sandboxed, cwd=self._cwd
+        )
         if recorder is not None:
             self._keep(recorder)
 
@@ -217,7 +225,7 @@ class Conversation:
         """
         with use_token(cancel or current_token()):
             self.workspace.prepare_turn()
-            self.begin_session(text)
+            self.begin_session(text, needed=self._profile.command != "repl")  # others have it by now, or asked for it
             is_ahead, self._is_ahead, (whole, _) = self._is_ahead, False, self._accepted
             if not is_ahead:
                 given = [file for file in files if may_give(file, self.workspace.tools.gate, self._runtime.emit)]
@@ -269,7 +277,7 @@ class Conversation:
     def undo(self) -> None:
         """Take the last turn back; files stay as they are. Raises StateFileError when there is none."""
         if self._recorder is None:
-            raise StateFileError("there is no turn to take back", hint="see /info")
+            raise StateFileError(self.unkept or "there is no turn to take back", hint="see /info")
         left = self._recorder.undo_turn()
         self._compactions = tuple(each for each in self._compactions if each[0] < left)
         if hasattr(self, "agent"):
@@ -284,7 +292,7 @@ class Conversation:
         `words` say what matters. The session keeps everything. Raises OdekError; then everything is as it was.
         """
         if self._recorder is None or not self.is_open:
-            raise UsageError("there is nothing to compact yet")
+            raise UsageError(self.unkept or "there is nothing to compact yet")
         self._save()
         self.require_saved()  # what is stored is counted from its end
         with self._runtime.waiting("writing a summary"):

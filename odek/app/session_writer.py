@@ -27,6 +27,8 @@ class SessionWriter:
         """`store` is where it begins with its first turn; None: nowhere, or it goes on from a recorder."""
         self.recorder: Recorder | None = None
         """None: nothing is kept, or nothing was said yet"""
+        self.unkept = ""
+        """why nothing is kept though it was meant to be, as a sentence; "" otherwise"""
         self._store = store
         self._emit = emit
         self._failure: StateFileError | None = None
@@ -47,14 +49,23 @@ class SessionWriter:
 
         return Summary(header=self.recorder.transcript.header, state=self.recorder.stored)
 
-    def begin(self, until: ExitStack, *, task: str, model: str, sandboxed: bool, cwd: str) -> Recorder | None:
+    def begin(
+        self, until: ExitStack, *, needed: bool, task: str, model: str, sandboxed: bool, cwd: str
+    ) -> Recorder | None:
         """Make the session, if there is to be one and is none yet, and hold it to the end of `until`.
 
-        Raises StateFileError.
+        Raises StateFileError when it is `needed`; otherwise that is shown once, and nothing is kept.
         """
         if self._store is None or self.recorder is not None:
             return None
-        return until.enter_context(self._store.create(task=task, model=model, sandbox=sandboxed, cwd=cwd))
+        try:
+            return until.enter_context(self._store.create(task=task, model=model, sandbox=sandboxed, cwd=cwd))
+        except StateFileError as error:
+            if needed:
+                raise
+            self._store, self.unkept = None, f"this conversation is not kept: {error.message}"
+            self._emit(WarningIssued(self.unkept, error.hint))
+            return None
 
     def begin_turn(self, model: ModelSettings, cwd: str, files: Sequence[Attachment]) -> None:
         """Let the next message of the user begin a turn."""

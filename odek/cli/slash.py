@@ -113,7 +113,8 @@ def render_place(conversation: Conversation) -> str:
 def render_info(conversation: Conversation, cwd: str) -> str:
     """Return what the conversation is."""
     model, summary, facts = conversation.settings.model, conversation.summary, conversation.workspace.facts
-    rows = [("session", summary.header.id if summary else "none yet: it is made with the first turn")]
+    none = conversation.unkept or "none yet: it is made with the first turn"
+    rows = [("session", summary.header.id if summary else none)]
     rows += [("model", model.full_name), ("server", shown_url(model.base_url))]
     if summary:
         rows += [

@@ -147,6 +147,27 @@ def test_disk_that_is_full_is_a_warning_and_does_not_end_the_turn(desk: Desk, se
     assert len(desk.notes.warnings) == 1
 
 
+def test_session_that_cannot_be_made_is_one_warning_and_ends_no_turn(desk: Desk, sessions: Sessions) -> None:
+    """R-397: on a full disk or a read-only HOME a repl goes on unkept; where keeping it was asked for it stops."""
+    place = Path(desk.host.home, ".odek")
+    place.mkdir(mode=0o700, exist_ok=True)
+    (place / "sessions").write_text("a file where the folder would be")
+    desk.script(text_reply("one"), text_reply("two"))
+    with desk.open(ON_HOST, store=sessions.store) as conversation:
+        with pytest.raises(StateFileError):
+            conversation.begin_session("first")  # as `odek run --session` does, before the model is asked
+        assert [conversation.send("first"), conversation.send("second")] == ["one", "two"]
+        conversation.require_saved()
+        assert (conversation.session_id, len(desk.notes.warnings)) == (None, 1)
+        assert desk.notes.warnings[0] == conversation.unkept
+        assert conversation.unkept.startswith(f'this conversation is not kept: "{place}')
+        for act in (conversation.undo, lambda: conversation.compact("")):
+            with pytest.raises(OdekError, match="this conversation is not kept: "):
+                act()
+        assert roles(conversation.history) == ["user", "assistant"] * 2
+    assert desk.notes.notes == []
+
+
 def test_nothing_is_kept_of_a_conversation_in_which_nothing_was_said(desk: Desk, sessions: Sessions) -> None:
     desk.script()
     desk.open(ON_HOST, store=sessions.store).close()
