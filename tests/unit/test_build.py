@@ -28,6 +28,7 @@ from types import ModuleType
 
 import pytest
 from support.load_module import load_recipe
+from support.odek_process import program_kind
 from support.recordings import write_recording
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -722,7 +723,11 @@ def test_thread_that_reads_ahead_imports_nothing(whole: str) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The whole odek as one file, for the Python of this test run."""
+    """The whole odek as one file, compiled for the Python of this test run: the one under test, or a new one."""
+    if program_kind() == "zip":
+        with zipfile.ZipFile(ROOT / os.environ["ODEK_BIN"]) as archive:
+            if f"compiled/{importlib.util.MAGIC_NUMBER.hex()}.run" in archive.namelist():
+                return str(ROOT / os.environ["ODEK_BIN"])
     file = str(tmp_path_factory.mktemp("whole") / "odek")
     subprocess.run([PYTHON, ZIPAPP, "--python", PYTHON, "--output", file], check=True, capture_output=True)
     return file
