@@ -20,6 +20,7 @@ MODULES = {
 }
 
 
+@pytest.mark.once
 def imported_by(name: str, text: str) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):

@@ -6,6 +6,7 @@ These two tables are the documentation of the layering; docs/ARCHITECTURE.md poi
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -111,9 +112,15 @@ def _name(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+@functools.cache
+def _nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of a module: six tables look at each."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def _imports(path: Path) -> list[str]:
     names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -157,7 +164,7 @@ def test_an_effect_has_its_file(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_the_environment_is_read_in_one_place_and_only_the_cli_prints(path: Path) -> None:
     name = _name(path)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             reads = node.value.id == "os" and node.attr in ("environ", "getenv", "environb", "putenv")
             assert not reads or name in ENVIRONMENT_FILES, f"{name}:{node.lineno} reads the environment"
@@ -169,7 +176,7 @@ def test_the_environment_is_read_in_one_place_and_only_the_cli_prints(path: Path
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
 def test_errors_are_not_swallowed_wholesale(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.ExceptHandler):
             caught = ast.unparse(node.type) if node.type else "everything"
             raises_on = isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None
@@ -190,7 +197,7 @@ def test_a_module_stays_readable(path: Path) -> None:
     """A file over 500 lines or a function over 60 is a sign that a decision hides in it."""
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 500, _name(path)
-    for node in ast.walk(ast.parse(text)):
+    for node in _nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             assert node.end_lineno is not None
             a_list_of_fields = _name(path) == "config/options.py" and node.name == "__init__"

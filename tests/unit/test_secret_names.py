@@ -48,6 +48,7 @@ def test_a_plain_name_stays(name: str) -> None:
     assert scrub_environment({name: "x"}) == {name: "x"}
 
 
+@pytest.mark.once
 def test_a_place_is_not_a_value() -> None:
     assert is_secret_name("SSH_KEY_PATH")
     assert names_a_place("SSH_KEY_PATH")

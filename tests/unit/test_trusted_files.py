@@ -242,6 +242,7 @@ def test_what_the_first_look_may_have_left_out_goes_by_its_time() -> None:
     assert diff_snapshots(Snapshot(found=seen(gone=1), whole=False, taken_ns=10**12), after) == ("new",)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "flood", [".", ".git", "vendor/sub", ".git/.git/.vscode/.git", ".vscode/.vscode/.vscode", ".vscode"]
 )

@@ -31,6 +31,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("danger", SETTINGS, ids=str)
 @pytest.mark.parametrize("interactive", [True, False])
 def test_no_task_may_do_what_its_parent_may_not(danger: DangerSettings, interactive: bool) -> None:

@@ -117,6 +117,7 @@ def test_a_field_of_a_wrong_type_is_a_break_and_not_a_crash(key: str, wrong: obj
     assert (verdict.broken_line, "fields" in verdict.reason) == (1, True)
 
 
+@pytest.mark.once
 def _mutate(data: bytes, chance: random.Random) -> bytes:
     lines = data.splitlines(keepends=True)
     place = chance.randrange(len(data))

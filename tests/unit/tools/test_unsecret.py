@@ -61,6 +61,7 @@ def test_a_secret_across_the_cut_of_an_output_is_not_shown(form: str) -> None:
             assert not leaks(REDACT(shown), secret), (before, shown)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("form", FORMS)
 def test_a_secret_across_the_gap_of_what_was_kept_is_not_shown(form: str) -> None:
     """E6: what was dropped while a command ran tells nothing of what remains at both sides, even where it shrank."""
@@ -101,6 +102,7 @@ def call(tools: Toolbox, name: str, **arguments: object) -> str:
 LONG = 10_000  # characters of a line that are shown
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("line", "name", "arguments"),
