@@ -37,6 +37,7 @@ from odek.sandbox.errors import SandboxLost
 
 if TYPE_CHECKING:
     from odek.agent.loop import Agent
+    from odek.agent.prompt import Instructions
     from odek.app.delegation import Delegation
     from odek.app.shared_servers import SharedServers
     from odek.app.stored_sessions import ResumedSession
@@ -147,7 +148,7 @@ class Conversation:
         """attachments of earlier turns that the model is to be shown as missing"""
         self._start = start
         self._expected: ContainerFacts | None = None
-        self._instructions: str | None = None
+        self._instructions: Instructions = ()
         self._delegation: Delegation | None = None
         self._session = ExitStack()
         self._history: tuple[Message, ...] = ()

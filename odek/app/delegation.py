@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from odek.agent.budget import Budget, Meter
 from odek.agent.loop import Agent
+from odek.agent.prompt import Instructions
 from odek.agent.untrusted import wrap_untrusted
 from odek.app.attachments import Attachment, external
 from odek.app.budget import budget_of
@@ -81,7 +82,7 @@ class Parent:
     attachments: tuple[Attachment, ...]
     trusted: TrustByBoundary
     """what the person trusts; a sub-agent gets a copy"""
-    instructions: str | None
+    instructions: Instructions
     recorder: Recorder | None
     """of the session, None where it is not kept"""
 
@@ -319,7 +320,7 @@ def make_agent(
     line: Line,
     *,
     model: Model,
-    instructions: str | None,
+    instructions: Instructions,
     recorder: Recorder | None,
     budget: Budget,
     shared: Meter | None,

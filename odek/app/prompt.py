@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from odek.agent.prompt import PromptFacts, system_prompt
+from odek.agent.prompt import Instructions, PromptFacts, system_prompt
 from odek.app.config import Config, redactor_of
 from odek.app.environment import render_sandbox
 from odek.app.instructions import read_instructions
@@ -34,7 +34,7 @@ class PromptParts:
     settings: Settings
     surface: str
     """what the user reads"""
-    instructions: str | None
+    instructions: Instructions
     """what the project says of itself"""
     nonce: Callable[[], str]
     """as for `wrap_untrusted`; two renderings that are to be compared take the same one"""
@@ -89,12 +89,12 @@ def read_parts(config: Config, runtime: Runtime, profile: CommandProfile, *, pla
     )
 
 
-def project_instructions(settings: Settings, runtime: Runtime) -> str | None:
-    """Return what the project says to the model, None for nothing; see read_instructions."""
-    return None if settings.no_agents else read_instructions(runtime.host.cwd, runtime.emit)
+def project_instructions(settings: Settings, runtime: Runtime) -> Instructions:
+    """Return what the project says to the model; see read_instructions."""
+    return () if settings.no_agents else read_instructions(runtime.host, runtime.emit)
 
 
-def render_system(place: Workspace, *, surface: str, instructions: str | None) -> str:
+def render_system(place: Workspace, *, surface: str, instructions: Instructions) -> str:
     """Return the system prompt of an agent that works in `place`; the rest is as in PromptParts."""
     return PromptParts(
         settings=place.config.settings,

@@ -38,7 +38,7 @@ _FILES = (
     ("./odek.json", "the project's settings; what they widen is asked first"),
     ("./Dockerfile.odek", "the project's image; asked before it is built"),
     ("./.odek/commands/", "the project's commands; their texts are asked about"),
-    ("./AGENTS.md", "what the project tells the agent about itself"),
+    ("./AGENTS.md", "what the project tells the agent about itself, with those up to the repository's root"),
 )
 
 

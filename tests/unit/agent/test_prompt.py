@@ -25,8 +25,9 @@ RULES = "# Rules that always hold\n"
 
 
 def prompt(identity: str | None = None, project: str | None = None, *, facts: PromptFacts = FACTS) -> str:
+    said = [("AGENTS.md", project)] if project is not None else []
     return system_prompt(
-        identity=identity, project_instructions=project, facts=facts, environment_block=BLOCK, nonce=lambda: NONCE
+        identity=identity, project_instructions=said, facts=facts, environment_block=BLOCK, nonce=lambda: NONCE
     )
 
 
@@ -72,6 +73,19 @@ def test_system_prompt_fences_project_instructions_off() -> None:
     assert text.endswith(f"{fenced}\n\n{BLOCK}")
 
 
+def test_system_prompt_has_the_instructions_of_each_folder_in_a_fence_of_its_own() -> None:
+    """R-398: with its path, the nearest last; a folder's name cannot close a fence."""
+    said = [("../../AGENTS.md", "root\n"), ("../AGENTS.md", " \n"), ("AGENTS.md", "here")]
+    text = system_prompt(
+        identity=None, project_instructions=said, facts=FACTS, environment_block=BLOCK, nonce=lambda: NONCE
+    )
+    assert text.endswith(
+        "the last one counts, and folders above the working directory may be out of reach.\n"
+        f'<untrusted_content_{NONCE} source="../../AGENTS.md">\nroot\n</untrusted_content_{NONCE}>\n'
+        f'<untrusted_content_{NONCE} source="AGENTS.md">\nhere\n</untrusted_content_{NONCE}>\n\n{BLOCK}'
+    )
+
+
 @pytest.mark.parametrize("project", [None, "", " \n"])
 def test_system_prompt_says_nothing_about_missing_project_instructions(project: str | None) -> None:
     assert "AGENTS.md" not in prompt(project=project)
@@ -89,7 +103,5 @@ def test_system_prompt_keeps_a_hostile_folder_name_on_its_line() -> None:
 
 
 def test_system_prompt_works_without_an_environment_block() -> None:
-    text = system_prompt(
-        identity=None, project_instructions=None, facts=FACTS, environment_block="", nonce=lambda: NONCE
-    )
+    text = system_prompt(identity=None, project_instructions=(), facts=FACTS, environment_block="", nonce=lambda: NONCE)
     assert text == prompt().removesuffix("\n\n" + BLOCK)
