@@ -75,6 +75,7 @@ LATER = (
     "odek.danger.host.rule",
     "odek.app.danger",
     "odek.snapshot.project",
+    "odek.redacted_events",
     "odek.cli.commands.continue_",
 )
 """what else `odek run` and `continue` import; a person at a `repl` does not feel 20 ms"""
