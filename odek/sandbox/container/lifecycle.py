@@ -168,13 +168,14 @@ class Lifecycle:
         Raises SandboxLost when that does not help, or when it is not the same container any more.
         """
         self.require_running()
-        run_docker(self.docker, *self.exec_argv(scripts.STOP_ALL), timeout_s=PROBE_TIMEOUT_S)
         deadline = self.clock() + ROOM_TIMEOUT_S
-        while not self.count()[1]:  # the killed take time to die, on a busy machine
+        while True:  # where the table is full an exec may not start either; and the killed take time to die
+            run_docker(self.docker, *self.exec_argv(scripts.STOP_ALL), timeout_s=PROBE_TIMEOUT_S)
+            if self.count()[1]:
+                return _MADE_ROOM
             if self.clock() >= deadline:
                 self.give_up(f"no command can be started in it any more: {why}")
             self._wait(0.2)
-        return _MADE_ROOM
 
     def exec_argv(self, script: str, args: tuple[str, ...] = (), *, call: str = "") -> tuple[str, ...]:
         """Return the docker arguments that run a script in here; see argv.exec_argv."""

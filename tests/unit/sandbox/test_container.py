@@ -208,6 +208,21 @@ def test_stop_says_what_it_came_to(codes: tuple[int, ...], note: str) -> None:
     assert box.run("b(){ b|b& };b", timeout_s=1).notes == (note,)
 
 
+def test_a_stop_that_finds_no_room_itself_is_tried_again() -> None:
+    """R-42, R-386: where the process table is full, one more exec may not start."""
+    box = Box()
+    full, refused = "memory=0\nprocesses=9\n", "OCI runtime exec failed: resource temporarily unavailable\n"
+    box.docker.on(*INSPECT, stdout=state(True))
+    box.docker.on("exec", has=COUNTERS, stdout=full, code=1, times=2)
+    box.docker.on("exec", has=COUNTERS, stdout=full, code=FORKED)
+    box.docker.on("exec", has=scripts.STOP_ALL, code=255, stderr=refused, times=1)
+    box.docker.on("exec", has=scripts.STOP_ALL, code=3)
+    box.docker.on("exec", code=255, stderr=refused)
+    ended = box.run()
+    assert (ended.code, [note[-41:] for note in ended.notes]) == (None, ["was stopped to make room for new commands"])
+    assert sum(scripts.STOP_ALL in call.args for call in box.docker.calls) == 2
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_command_that_the_stop_of_another_has_killed_is_told(code: int) -> None:
     """R-40, R-178: calls run side by side, and a status of 137 alone would look like one of its own."""
