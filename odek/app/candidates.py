@@ -59,9 +59,10 @@ def _compose_projects(_: Sequence[str], host: Host) -> Iterator[Candidate]:
     from odek.sandbox.network.plan import PROJECT_LABEL
 
     yield "none", "drops the one of weaker settings"
-    label = f'{{{{.Label "{PROJECT_LABEL}"}}}}'
-    listed = _docker_rows(host, "network", "ls", "--filter", f"label={PROJECT_LABEL}", "--format", label)
-    yield from ((row[0], "") for row in listed)
+    # not `.Label NAME`, which podman does not have
+    listed = _docker_rows(host, "network", "ls", "--filter", f"label={PROJECT_LABEL}", "--format", "{{.Labels}}")
+    labels = (label.partition("=") for row in listed for label in row[0].split(","))
+    yield from ((value, "") for name, _, value in labels if name == PROJECT_LABEL)
 
 
 def _images(_: Sequence[str], host: Host) -> Iterator[Candidate]:

@@ -30,7 +30,8 @@ EVIL_TITLE = "Fix it $(touch made) \x1b]0;evil\x07 `touch made`"
 # as a Docker client prints what is asked for; the last network is none that odek would attach
 DOCKER = r"""#!/bin/sh
 case $1:$* in
-network:*compose*) printf 'shop\nshop\nblog\n' ;;
+network:*compose*) printf 'a=b,com.docker.compose.project=shop,c=d\ncom.docker.compose.project=shop\n'
+    printf 'com.docker.compose.project=blog\nx=com.docker.compose.project\n' ;;
 network:*) printf 'bridge\nshop_default\nshop_db\nbad;touch made\n' ;;
 image:*) printf 'busybox:1.36\t4MB\n<none>:<none>\t1MB\nregistry.local:5000/app:2\t9MB\n' ;;
 ps:*) printf 'odek-1-2\tbusybox:1.36\tUp 2 minutes\n' ;;

@@ -164,7 +164,7 @@ def test_local_image_is_made_from_the_hosts_busybox(odek: Odek, docker_engine: E
         assert outcome.code == 0, outcome.stderr
         name, identity = outcome.stdout.split()
         assert name == tag
-        assert docker_engine.run("image", "inspect", "--format", "{{.Id}}", tag).stdout.strip() == identity
+        assert docker_engine.run("image", "inspect", "--format", "{{.Id}}", tag).stdout.strip()[-64:] == identity[-64:]
         with ModelServer(calls(("shell", {"command": "uname"})), text("done")) as server:
             used = odek.run("run", "--base-url", server.base_url, "--sandbox-image", identity, "x")
         assert (used.code, used.stdout) == (0, "done\n"), used.stderr
@@ -185,7 +185,7 @@ def test_local_image_is_not_made_from_something_else(
     outcome = odek.run("sandbox", "image", "bootstrap", "--tag", tag, "--busybox", str(path))
     assert (outcome.code, outcome.stdout, outcome.stderr.startswith("odek: error: ")) == (1, "", True), outcome.stderr
     assert "internal error" not in outcome.stderr
-    assert docker_engine.run("image", "inspect", tag, check=False).returncode == 1
+    assert docker_engine.run("image", "inspect", tag, check=False).returncode in (1, 125)  # podman's
 
 
 def test_scratch_project_of_the_demo_is_what_the_recording_expects() -> None:

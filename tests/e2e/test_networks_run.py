@@ -75,6 +75,7 @@ def assert_stopped(ended: Ended, log: DockerLog, message: str) -> None:
     assert (lines(ended, "odek: error: "), log.changing()) == ([message], [])
 
 
+@pytest.mark.docker_only
 def test_redis_of_a_compose_project_answers_pong(project: Project, redis_image: str, scene: Scene) -> None:
     """R-53, R-54, R-57, R-70, R-71: by service name; the model is told what is there, in the form of the contract."""
     front, back = project.network("default"), project.network("backend", internal=True)
@@ -139,6 +140,7 @@ networks:
 """
 
 
+@pytest.mark.docker_only
 def test_docker_compose_up_then_run(
     compose: Compose, redis_image: str, scene: Scene, tmp_path: Path, docker_engine: Engine
 ) -> None:
@@ -162,6 +164,7 @@ def test_docker_compose_up_then_run(
         compose.run("down", "--timeout", "1", cwd=folder)
 
 
+@pytest.mark.docker_only
 def test_internal_network_by_name(project: Project, scene: Scene, log: DockerLog, base_image: str) -> None:
     """R-55, R-56: the service is reached, the internet is not, and the host is not said to be hidden."""
     back = project.network("backend", internal=True)
@@ -180,6 +183,7 @@ def test_internal_network_by_name(project: Project, scene: Scene, log: DockerLog
     assert log.changing().count("run") == 1
 
 
+@pytest.mark.docker_only
 @pytest.mark.parametrize("more", [(), ("--sandbox",)], ids=["implicit", "explicit"])
 def test_missing_network_stops(more: tuple[str, ...], project: Project, scene: Scene, log: DockerLog) -> None:
     """R-7, R-52."""
@@ -199,6 +203,7 @@ def swarm(docker_engine: Engine) -> Iterator[None]:
     docker_engine.run("network", "rm", "docker_gwbridge", check=False)
 
 
+@pytest.mark.docker_only
 def test_networks_of_other_kinds_are_refused_by_name(
     swarm: None, project: Project, scene: Scene, log: DockerLog, docker_engine: Engine
 ) -> None:
@@ -278,6 +283,7 @@ def test_value_that_can_never_work_stops(name: str, scene: Scene, log: DockerLog
     assert log.calls() == []
 
 
+@pytest.mark.docker_only
 def test_beginning_of_an_id_stops(scene: Scene, log: DockerLog, docker_engine: Engine) -> None:
     """R-52, B26: not even the default bridge is reached by digits of its ID."""
     bridge = docker_engine.run("network", "inspect", "--format", "{{.Id}}", "bridge").stdout.strip()
@@ -286,6 +292,7 @@ def test_beginning_of_an_id_stops(scene: Scene, log: DockerLog, docker_engine: E
         assert_stopped(ended, log, f'network "{wanted}" not found by Docker (--sandbox-networks)')
 
 
+@pytest.mark.docker_only
 def test_project_that_is_not_running_stops(project: Project, scene: Scene, log: DockerLog) -> None:
     """R-53: nothing is guessed, though a network of the usual name is there."""
     project.network("default", labelled=False)
@@ -294,6 +301,7 @@ def test_project_that_is_not_running_stops(project: Project, scene: Scene, log: 
     assert "docker compose up -d" in lines(ended, "odek: hint: ")[0]
 
 
+@pytest.mark.docker_only
 def test_project_with_nine_networks_stops(project: Project, scene: Scene, log: DockerLog) -> None:
     """R-51, D-8, B28."""
     for number in range(9):
@@ -313,6 +321,7 @@ def test_two_networks_of_one_name_stop(project: Project, scene: Scene, log: Dock
     assert_stopped(ended, log, f'2 networks have the name "{project.name}_dup" (--sandbox-networks): {ids}')
 
 
+@pytest.mark.docker_only
 def test_docker_that_is_unreachable_stops_where_networks_are_asked_for(scene: Scene, log: DockerLog) -> None:
     """R-7: flags, the operator's file, a project's file."""
     down = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
@@ -337,6 +346,7 @@ def test_lenient_mode_downgrades_with_a_warning(scene: Scene, log: DockerLog) ->
     assert log.changing().count("run") == 1
 
 
+@pytest.mark.docker_only
 def test_same_network_twice_is_attached_once(project: Project, scene: Scene, log: DockerLog) -> None:
     """R-51, D-8: by both names of it, and by its project."""
     full_id = project.network("default")
@@ -349,6 +359,7 @@ def test_same_network_twice_is_attached_once(project: Project, scene: Scene, log
     assert "network connect" not in log.changing()
 
 
+@pytest.mark.docker_only
 def test_names_that_read_like_instructions_stay_behind_the_fence(
     project: Project, scene: Scene, log: DockerLog
 ) -> None:
@@ -364,6 +375,7 @@ def test_names_that_read_like_instructions_stay_behind_the_fence(
     assert listing.split("\n")[1] == f"Service DNS names on those networks: {instruction}, cafe"
 
 
+@pytest.mark.docker_only
 def test_explain_shows_what_is_attached(project: Project, scene: Scene, log: DockerLog) -> None:
     """Issue 3 and 5: the networks really meant, and the commands that docker then receives."""
     front, back = project.network("default"), project.network("backend", internal=True)
@@ -443,6 +455,7 @@ def asking(scene: Scene, log: DockerLog, project: Project) -> Asking:
     return Asking(scene, log, project)
 
 
+@pytest.mark.docker_only
 def test_project_gets_its_networks_once_they_are_approved(asking: Asking, log: DockerLog, project: Project) -> None:
     """R-60, R-63: the question shows name, full ID, internal flag and Compose project of each."""
     ended, _ = asking.run("y")
@@ -451,6 +464,7 @@ def test_project_gets_its_networks_once_they_are_approved(asking: Asking, log: D
     assert lines(ended, "odek: sandbox ")[0].endswith(f" networks={names}")
 
 
+@pytest.mark.docker_only
 @pytest.mark.parametrize("change", ["recreate", "join", "leave"])
 @pytest.mark.parametrize("answer", ["y", "t"])
 def test_network_that_changes_while_the_question_waits_stops_the_run(
@@ -462,6 +476,7 @@ def test_network_that_changes_while_the_question_waits_stops_the_run(
     assert lines(ended, "    ") == [changed]
 
 
+@pytest.mark.docker_only
 def test_recreated_network_asks_again_after_trust(asking: Asking, scene: Scene, log: DockerLog) -> None:
     """R-62, R-63: the approval is bound to the IDs."""
     trusted, _ = asking.run("t")
@@ -476,6 +491,7 @@ def test_recreated_network_asks_again_after_trust(asking: Asking, scene: Scene, 
     ]
 
 
+@pytest.mark.docker_only
 @pytest.mark.parametrize("settings", [{"sandbox_networks": ["{}_default"]}, {"sandbox_compose_project": "{}"}])
 def test_project_gets_no_network_without_approval(
     settings: dict[str, object], project: Project, scene: Scene, log: DockerLog

@@ -51,6 +51,7 @@ def test_engine_that_cannot_keep_a_promise_is_refused_in_one_sentence(
 
 if os.geteuid() == 0 and shutil.which("unshare"):  # only root can mount; elsewhere tests/integration/test_container.py
 
+    @pytest.mark.docker_only
     def test_daemon_with_other_files_at_the_same_path_is_found_out(
         odek: Odek, docker_engine: Engine, base_image: str
     ) -> None:
@@ -66,6 +67,7 @@ if os.geteuid() == 0 and shutil.which("unshare"):  # only root can mount; elsewh
         assert sorted(path.name for path in odek.cwd.iterdir()) == ["marker.txt"]
 
 
+@pytest.mark.docker_only
 @pytest.mark.parametrize("chosen", ["DOCKER_CONTEXT", "DOCKER_HOST", "docker context use"])
 def test_chosen_daemon_is_asked_by_every_call(
     chosen: str, odek: Odek, docker_engine: Engine, base_image: str, tmp_path: Path

@@ -208,6 +208,7 @@ def test_stopped_daemon_is_not_followed_by_the_host(odek: Odek) -> None:
 
 
 @pytest.mark.once
+@pytest.mark.docker_only
 def test_daemon_that_goes_away_costs_its_sessions_only(sandboxed: Odek, docker_engine: Engine, tmp_path: Path) -> None:
     """W-15: a start fails, nothing runs on the host, and the server works again when the daemon is back."""
     real = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://")

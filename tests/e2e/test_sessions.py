@@ -173,6 +173,7 @@ def test_turn_without_an_answer_is_kept(script: str, sandboxed: Odek) -> None:
         server.assert_all_used()
 
 
+@pytest.mark.docker_only
 def test_pin_of_a_sandboxed_session(sandboxed: Odek, base_image: str) -> None:
     """R-2: ODEK_NO_SANDBOX does not move it, a failure is fatal, a policy of the operator decides."""
     assert take_turn(sandboxed, "run", "--session").code == 0
@@ -191,6 +192,7 @@ def test_pin_of_a_sandboxed_session(sandboxed: Odek, base_image: str) -> None:
     assert listed(sandboxed)[0]["turns"] == 4
 
 
+@pytest.mark.docker_only
 def test_fall_back_does_not_pin_a_session_to_the_host(odek: Odek, docker_engine: Engine, base_image: str) -> None:
     """A11, D-24: what was wanted counts: the next start tries the sandbox again."""
     operator(odek, sandbox_image=base_image)

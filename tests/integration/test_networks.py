@@ -26,6 +26,8 @@ from odek.sandbox.network.checks import network_diff, require_unchanged, warning
 from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
 from odek.sandbox.spec import Limits, SandboxSpec
 
+pytestmark = pytest.mark.docker_only  # with podman each of them is refused before it is looked at
+
 Starter = Callable[[NetworkPlan], Container]
 
 

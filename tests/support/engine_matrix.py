@@ -3,13 +3,14 @@
     scripts/engine-matrix [--only NAME]… [--tests PATH]… [--limit-s N] [--again] [--list] [--table]
 
 --only     this engine (all of ENGINES)           --tests  files or folders (all that have tests with an engine)
---limit-s  seconds for one engine (7200)          --again  also what has been run at this commit
+--limit-s  seconds for one engine (7200)          --again  also what has been run and passed on this code
 --list     the names of the engines               --table  writes the table from what has been run, and runs nothing
 
 Each engine runs in the Debian that has it (scripts/chroot engine) and in a place of its own (scripts/isolated), one
 after the other. What fails is run once more, for a busy machine stretches every wait. Each file of tests is remembered
-in .cache/engine-matrix with its commit, so a run that was ended goes on where it was; the row in docs/DOCKER.md is
-written when an engine is done. An engine that was started here is ended here. Needs root on Linux.
+in .cache/engine-matrix with its commit, so a run that was ended goes on where it was, and what passed at a commit since
+which nothing that it uses has changed (SOURCES) is not run again. The row in docs/DOCKER.md is written when an engine
+is done. An engine that was started here is ended here. Needs root on Linux.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ TESTS = ("tests/integration", "tests/security", "tests/e2e")
 FETCHING = ("tests/security/test_mcp_client.py", "tests/e2e/test_mcp_clients.py")
 """fetch packages, which a place of its own cannot; they are about other programs' MCP, not about engines"""
 DOCKER_TESTS, PODMAN_TESTS = "docker", "(docker and not docker_only) or podman"
+SOURCES = ("odek", "build", "scripts", "tests/support", "tests/fakes", "tests/conftest.py", "tests/*/conftest.py")
+"""what the outcome of any file of tests depends on, as git's paths"""
 STOPPED = 143
 
 
@@ -114,6 +117,20 @@ def second_chance(first: Counts, second: Counts | None) -> Counts:
     return Counts(passed=first.passed + good, failed=second.failed, skipped=first.skipped, failures=second.failures)
 
 
+def files_named(collected: str) -> frozenset[str]:
+    """Return the files in what `pytest --collect-only -q` prints. Pure."""
+    return frozenset(line.partition("::")[0] for line in collected.splitlines() if "::" in line)
+
+
+def when(records: Sequence[Mapping[str, Any]], files: Sequence[str]) -> str:
+    """Return when files of tests with an engine were run, how many there is no record of, and the commits. Pure."""
+    used = [each for each in records if each["passed"] or each["failed"]]
+    missing = len(set(files) - {each["tests"] for each in records})
+    latest = max(str(each["date"]) for each in used)
+    commits = " ".join(sorted({str(each["commit"]) for each in used}))
+    return f"{latest}, {len(used)} files, {f'{missing} missing' if missing else 'complete'}, {commits}"
+
+
 def row(name: str, facts: Mapping[str, str], counts: Counts, when: str) -> tuple[str, ...]:
     """Return the cells of a row. Pure."""
     cells = (facts.get("engine", ""), facts.get("runtime", ""), facts.get("builders", ""))
@@ -161,7 +178,9 @@ export CONTAINERS_CONF={folder}/containers.conf PODMAN_IGNORE_CGROUPSV1_WARNING=
 echo "Emulate Docker CLI using podman. Create /etc/containers/nodocker to quiet msg." >&2
 command=$1
 shift
-[ "$command" != run ] || set -- --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@"
+case $command in
+run | build) set -- --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 "$@" ;;
+esac
 exec podman "$command" "$@"
 """
 _PODMAN_SETTINGS = """\
@@ -222,8 +241,11 @@ def run_inside(engine: MatrixEngine, tests: Sequence[str]) -> None:
         subprocess.run(["scripts/busybox"], stdout=sys.stderr, check=True)
         subprocess.run(build, stdout=sys.stderr, check=True)
         os.environ |= {"ODEK_BIN": str(odek), "ODEK_REQUIRE_DOCKER": "1"}
-        for each in tests:
-            counts = run_file(engine, each)
+        wanted = PODMAN_TESTS if engine.podman else DOCKER_TESTS
+        collect = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", wanted, *TESTS]
+        used = files_named(subprocess.run(collect, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        for each in sorted(set(files_of(TESTS)) - used) + [each for each in tests if each in used]:
+            counts = run_file(wanted, each) if each in used else Counts()
             record = {"facts": facts, "tests": each, "passed": counts.passed, "failed": counts.failed,
                       "skipped": counts.skipped, "failures": counts.failures}  # fmt: skip
             print(f"engine-matrix: {json.dumps(record)}", flush=True)
@@ -231,8 +253,7 @@ def run_inside(engine: MatrixEngine, tests: Sequence[str]) -> None:
         subprocess.run(["scripts/engine", "stop"])
 
 
-def run_file(engine: MatrixEngine, tests: str) -> Counts:
-    wanted = PODMAN_TESTS if engine.podman else DOCKER_TESTS
+def run_file(wanted: str, tests: str) -> Counts:
     report = ROOT / ".cache" / "engine-matrix.xml"
     counts: list[Counts] = []
     for again in ((), ("--last-failed", "--last-failed-no-failures=none")):
@@ -253,7 +274,7 @@ def run_file(engine: MatrixEngine, tests: str) -> Counts:
 
 
 def files_of(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the files of tests below some paths; those in which no test asks for an engine take a moment."""
+    """Return the files of tests below some paths, also those in which no test asks for an engine."""
     found: list[str] = []
     for path in map(Path, paths):
         files = [path] if path.is_file() else sorted((ROOT / path).glob("test_*.py"))
@@ -268,6 +289,14 @@ def record_path(engine: MatrixEngine, tests: str) -> Path:
 def read_record(engine: MatrixEngine, tests: str) -> dict[str, Any]:
     path = record_path(engine, tests)
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def still_holds(record: Mapping[str, Any], tests: str, root: Path = ROOT) -> bool:
+    """Return whether a file of tests passed, and nothing that it uses has changed since."""
+    if not record or record["failed"]:
+        return False
+    command = ["git", "-C", str(root), "diff", "--quiet", record["commit"], "--", *SOURCES, tests]
+    return subprocess.run(command, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def run_engine(engine: MatrixEngine, tests: Sequence[str], *, commit: str, limit_s: float) -> bool:
@@ -287,7 +316,8 @@ def run_engine(engine: MatrixEngine, tests: Sequence[str], *, commit: str, limit
                 path = record_path(engine, record["tests"])
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(json.dumps(record, indent=1))
-                say(f"{engine.name}: {record['tests']}: {record['passed']} passed, {record['failed']} failed")
+                if record["passed"] or record["failed"]:
+                    say(f"{engine.name}: {record['tests']}: {record['passed']} passed, {record['failed']} failed")
         child.wait()
     finally:
         signal.alarm(0)
@@ -308,15 +338,13 @@ def end(child: subprocess.Popen[str]) -> None:
 
 def row_of(engine: MatrixEngine) -> tuple[str, ...] | None:
     """Return the row of what has been run on an engine, whenever that was; None where nothing was."""
-    records = [json.loads(path.read_text()) for path in sorted((RESULTS / engine.name).glob("*.json"))]
-    if not records:
-        return None
+    files = files_of(TESTS)
+    records = [record for record in (read_record(engine, file) for file in files) if record]
     total = sum((Counts(passed=each["passed"], failed=each["failed"], skipped=each["skipped"],
                         failures=tuple(each["failures"])) for each in records), Counts())  # fmt: skip
-    latest = max(records, key=lambda each: str(each["date"]))
-    commits = sorted({str(each["commit"]) for each in records})
-    files = sum(bool(each["passed"] or each["failed"]) for each in records)
-    return row(engine.name, latest["facts"], total, f"{latest['date']}, {files} files, {' '.join(commits)}")
+    if total == Counts():
+        return None
+    return row(engine.name, max(records, key=lambda each: str(each["date"]))["facts"], total, when(records, files))
 
 
 def say(text: str) -> None:
@@ -357,8 +385,7 @@ def main(arguments: Sequence[str]) -> int:
             continue
         files = files_of(asked.tests or TESTS)
         records = {file: read_record(engine, file) for file in files}
-        done = {file for file, each in records.items() if each.get("commit") == commit and not each["failed"]}
-        todo = [file for file in files if asked.again or file not in done]
+        todo = [file for file in files if asked.again or not still_holds(records[file], file)]
         if todo and not run_engine(engine, todo, commit=commit, limit_s=asked.limit_s):
             say(f"{engine.name}: not finished within {asked.limit_s:.0f} s; the next run goes on")
         failures += [

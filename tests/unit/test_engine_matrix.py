@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.engine_matrix import (
@@ -11,11 +13,14 @@ from support.engine_matrix import (
     ENGINES,
     HEAD,
     Counts,
+    files_named,
     not_run,
     read_counts,
     read_table,
     row,
     second_chance,
+    still_holds,
+    when,
     write_table,
 )
 
@@ -30,7 +35,7 @@ CELLS = (
     r"[1-9][0-9]*",
     r"[0-9]+",
     r"[0-9]+",
-    r"20[0-9]{2}-[0-9]{2}-[0-9]{2}, [0-9]+ files,( [0-9a-f]{7,12})+",
+    r"20[0-9]{2}-[0-9]{2}-[0-9]{2}, [0-9]+ files, (complete|[1-9][0-9]* missing),( [0-9a-f]{7,12})+",
 )
 EMPTY = "# D\n\n<!-- engine-matrix: begin -->\n<!-- engine-matrix: end -->\nthe rest | `no` |\n"
 REPORT = """<testsuites><testsuite>
@@ -83,3 +88,46 @@ def test_counts_are_of_tests() -> None:
     assert second_chance(counts, Counts()) == counts
     assert second_chance(counts, Counts(failed=1, failures=("a.b::bad",))) == counts
     assert counts + counts == Counts(passed=2, failed=2, skipped=2, failures=("a.b::bad", "a.b::bad"))
+
+
+def test_a_row_says_whether_it_is_complete() -> None:
+    """R-385: a file without a record is missing; one in which no test asks for an engine counts for nothing."""
+    first = {"tests": "a", "passed": 3, "failed": 0, "date": "2026-01-01", "commit": "abcdef0"}
+    second = {"tests": "b", "passed": 0, "failed": 1, "date": "2026-01-02", "commit": "0abcdef"}
+    none = {"tests": "c", "passed": 0, "failed": 0, "date": "2026-01-03", "commit": "fabcde0"}
+    assert when([first, second, none], "abc") == "2026-01-02, 2 files, complete, 0abcdef abcdef0"
+    assert when([first, none], "abcde") == "2026-01-01, 1 files, 3 missing, abcdef0"
+    collected = "tests/e2e/test_a.py::test_x[::1]\ntests/e2e/test_a.py::test_y\n\n2/9 tests collected (7 deselected)\n"
+    assert files_named(collected) == {"tests/e2e/test_a.py"}
+
+
+def test_what_passed_holds_until_something_that_it_uses_changes(tmp_path: Path) -> None:
+    """R-385: what failed, what nothing is known of and what changed is run again."""
+    commit = commit_all(tmp_path, "odek/a.py", "tests/e2e/test_a.py", "tests/e2e/test_b.py", "docs/a.md")
+    good = {"commit": commit, "failed": 0}
+
+    def holds(record: dict[str, Any]) -> bool:
+        return still_holds(record, "tests/e2e/test_a.py", tmp_path)
+
+    assert holds(good)
+    assert not any(map(holds, ({}, {**good, "failed": 1}, {**good, "commit": "0" * 40})))
+    other = {**good, "commit": commit_all(tmp_path, "tests/e2e/test_b.py", "docs/a.md", "tests/unit/test_c.py")}
+    assert (holds(good), holds(other)) == (True, True)
+    for path in ("odek/new/a.py", "tests/e2e/conftest.py", "tests/conftest.py", "build/a.py", "tests/e2e/test_a.py"):
+        after = {**good, "commit": commit_all(tmp_path, path)}
+        assert (holds(good), holds(other), holds(after)) == (False, False, True), path
+        other = after
+    (tmp_path / "odek/a.py").write_text("not committed yet")
+    assert not holds(other)
+
+
+def commit_all(repository: Path, *paths: str) -> str:
+    """Change these files and commit them; return the commit."""
+    for path in paths:
+        (repository / path).parent.mkdir(parents=True, exist_ok=True)
+        with (repository / path).open("a") as file:
+            file.write(f"{path}\n")
+    git = ["git", "-C", str(repository), "-c", "user.name=t", "-c", "user.email=t@localhost"]
+    for command in ("init -q", "add --all", "commit -q -m x"):
+        subprocess.run([*git, *command.split()], check=True)
+    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()

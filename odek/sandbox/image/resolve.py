@@ -160,8 +160,12 @@ def look_up_choice(choice: ImageChoice, docker: Docker) -> FoundImage | None:
 
 
 def daemon_machine(docker: Docker) -> str:
-    """Return the processor of the daemon in Docker's words: amd64, arm64, …"""
-    return run_docker(docker, "version", "--format", "{{.Server.Arch}}").stdout.text.strip()
+    """Return the processor of the daemon in Docker's words: amd64, arm64, …; "" where it does not tell."""
+    for asked in (".Server.Arch", ".Server.OsArch"):  # podman's: linux/amd64
+        told = run_docker(docker, "version", "--format", f"{{{{{asked}}}}}")
+        if told.code == 0:
+            return told.stdout.text.strip().rpartition("/")[2]
+    return ""
 
 
 def find_image(ref: str, docker: Docker) -> str:

@@ -116,6 +116,15 @@ def test_image_is_imported_under_its_tag(real_busybox: str) -> None:
     assert notes[0].startswith(f"making image mine:1 from {real_busybox}, ")
 
 
+def test_podman_names_the_processor_with_its_system(real_busybox: str) -> None:
+    """R-387: recorded from podman 5.8; its version knows no `.Server.Arch`."""
+    machine = machine_of(real_busybox)
+    docker = FakeDocker().on("version", has="{{.Server.OsArch}}", stdout=f"linux/{machine}\n")
+    refused = "Error: template: version:1:10: can't evaluate field Arch in type *define.Version"
+    docker.on("version", code=125, stderr=f"{refused}\n").on("import", stdout="sha256:abc\n")
+    assert build(real_busybox, docker)[0] == "sha256:abc"
+
+
 def test_image_for_another_machine_than_the_daemons_is_refused(real_busybox: str) -> None:
     with pytest.raises(SandboxConfigError, match="the Docker daemon runs z80"):
         build(real_busybox, FakeDocker().on("version", stdout="z80\n"))
