@@ -44,6 +44,8 @@ class Place:
     """what the operator said in ODEK_NO_UPDATE, "" for nothing"""
     agents: bool = False
     """whether it was started by a command of an agent"""
+    checkout: str = ""
+    """the folder of odek's sources in which the file was built, "" for another place"""
     in_image: bool = False
     """whether it lies in the file system of a container's image"""
     read_only: bool = False
@@ -84,8 +86,8 @@ def find_obstacle(place: Place) -> Obstacle | None:
         return Obstacle(f"updates are switched off here: {OFF}={said}", f"unset {OFF}", silent=True)
     if place.agents:
         return Obstacle("a command of an agent does not update odek", "run `odek update` yourself", silent=True)
-    if not place.is_file:
-        return Obstacle(f"this odek runs from its sources ({shown})", "update them where they come from: git pull")
+    if place.checkout or not place.is_file:
+        return _obstacle_of_sources(place)
     manager = _manager_of(place.path)
     if manager is not None:
         return Obstacle(f"{shown} belongs to {manager[0]}", f"{manager[1]}, {_WITH_INSTALLER}")
@@ -103,11 +105,18 @@ def find_obstacle(place: Place) -> Obstacle | None:
         )
     if place.in_image:
         return Obstacle(
-            f"{shown} is part of a container: the update would be lost with it",
-            "make its image again with a newer odek; --force replaces it in this container",
+            f"this machine is a container and {shown} is in its own file system: the update would be lost with it",
+            "make its image again with a newer odek, or --force: it is replaced in this container",
             forced=True,
         )
     return None
+
+
+def _obstacle_of_sources(place: Place) -> Obstacle:
+    shown, checkout = visible(place.path), visible(place.checkout)
+    if not place.is_file:
+        return Obstacle(f"this odek runs from its sources ({shown})", "update them where they come from: git pull")
+    return Obstacle(f"{shown} was built from the sources in {checkout}", "git pull there, then scripts/build")
 
 
 def _manager_of(path: str) -> tuple[str, str] | None:
@@ -117,6 +126,14 @@ def _manager_of(path: str) -> tuple[str, str] | None:
     if path.startswith(_SYSTEM) and not path.startswith(_LOCAL):
         return "the system's packages", "update it with the package manager that brought it"
     return None
+
+
+def _checkout_of(path: str) -> str:
+    """Return the folder of odek's sources in whose `dist` the file lies, "" for another place."""
+    folder = os.path.dirname(os.path.dirname(path))
+    sources = ("build/zipapp.py", "odek/__init__.py")
+    is_built = os.path.basename(os.path.dirname(path)) == "dist"
+    return folder if is_built and all(os.path.isfile(os.path.join(folder, name)) for name in sources) else ""
 
 
 def read_place(path: str, *, is_file: bool, env: Mapping[str, str], user: int) -> Place:
@@ -135,6 +152,7 @@ def read_place(path: str, *, is_file: bool, env: Mapping[str, str], user: int) -
         path=real,
         is_file=is_file,
         is_regular=stat.S_ISREG(status.st_mode),
+        checkout=_checkout_of(real),
         in_image=in_image,
         read_only=read_only,
         folder_writable=os.access(folder, os.W_OK | os.X_OK),

@@ -61,7 +61,12 @@ def test_a_file_of_ones_own_may_be_replaced(place: Place) -> None:
         (replace(OWN, read_only=True), "on a read-only file system", "--bin-dir"),
         (replace(OWN, owner=0), "belongs to another user (uid 0)", "as that user"),
         (replace(OWN, folder_writable=False), "you may not write /home/me/.local/bin", "--bin-dir"),
-        (replace(OWN, in_image=True), "is part of a container", "--force"),
+        (
+            replace(OWN, in_image=True),
+            "this machine is a container and /home/me/.local/bin/odek is in its own",
+            "--force",
+        ),
+        (replace(OWN, checkout="/src"), "was built from the sources in /src", "git pull there, then scripts/build"),
         (at("/opt/od\x1b[31mek"), "", ""),
     ],
 )
@@ -93,6 +98,22 @@ def test_the_place_is_that_of_the_file_itself(tmp_path: Path) -> None:
     obstacle = find_obstacle(found)
     assert obstacle is not None
     assert "Homebrew" in obstacle.why
+
+
+@pytest.mark.parametrize("missing", ["", "build/zipapp.py", "odek/__init__.py", "dist"])
+def test_a_file_that_was_built_in_a_checkout_is_of_its_sources(missing: str, tmp_path: Path) -> None:
+    """R-344: in a container, too, whose file system is not why; another folder `dist` is no checkout."""
+    for name in ("build/zipapp.py", "odek/__init__.py", "dist/odek", "odek.bin"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    if missing and missing != "dist":
+        (tmp_path / missing).unlink()
+    path = tmp_path / ("odek.bin" if missing == "dist" else "dist/odek")
+    found = read_place(str(path), is_file=True, env={}, user=os.geteuid())
+    assert found.checkout == ("" if missing else str(tmp_path))
+    obstacle = find_obstacle(replace(found, in_image=True))
+    assert obstacle is not None
+    assert ("built from the sources" in obstacle.why) == (not missing)
 
 
 @pytest.mark.parametrize(
