@@ -57,6 +57,18 @@ def truncate(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: max(limit - 1, 0)] + "…"
 
 
+def shorten_words(text: str, limit: int) -> str:
+    """Return `text` with both ends of each word that is longer than `limit` characters, such as an endless path."""
+    if len(text) <= limit:
+        return text
+    half = (limit - 1) // 2
+    lines = (
+        " ".join(word if len(word) <= limit else f"{word[:half]}…{word[-half:]}" for word in line.split(" "))
+        for line in text.split("\n")
+    )
+    return "\n".join(lines)
+
+
 def render_usd(amount: float) -> str:
     """Return an amount of USD: cents, or as many digits as a small one needs."""
     return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"

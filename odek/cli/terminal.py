@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from odek.cli.look import Look, choose_look
 from odek.cli.streams import redirect_to_devnull
 from odek.errors import Interrupted, OdekError
-from odek.text import visible, visible_lines, visible_prose
+from odek.text import shorten_words, visible, visible_lines, visible_prose
 
 if TYPE_CHECKING:
     from odek.cli.last_event import LastEvent
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = 80  # of a terminal that does not say how wide it is
 _ROW_COLUMNS = 164
+_WORD_LENGTH = 400  # characters of a path or an address in a message
 
 
 Span = tuple[str, tuple[str, ...]]
@@ -236,19 +237,19 @@ class Terminal:
             self.show_status(what)
 
     def warn(self, text: str, hint: str = "") -> None:
-        self.sentence(f"odek: warning: {visible_lines(text)}", "yellow")
+        self.sentence(f"odek: warning: {_message(text)}", "yellow")
         if hint:
-            self.sentence(f"odek: hint: {visible_lines(hint)}")
+            self.sentence(f"odek: hint: {_message(hint)}")
 
     def error(self, error: OdekError) -> None:
         """Print what is wrong, quoted words of others below it, and what to do."""
-        first, *rows = self._rows(f"odek: error: {visible_lines(error.message)}")
+        first, *rows = self._rows(f"odek: error: {_message(error.message)}")
         self.line("\n".join((first.replace("odek: error:", self.style("odek: error:", "red", "bold"), 1), *rows)))
         if error.detail:
             for detail in visible_lines(error.detail).splitlines():
                 self.sentence(f"    {detail}")
         if error.hint:
-            self.sentence(f"odek: hint: {visible_lines(error.hint)}")
+            self.sentence(f"odek: hint: {_message(error.hint)}")
 
     def interrupted(self, interruption: Interrupted) -> None:
         import signal
@@ -280,6 +281,10 @@ class Terminal:
     def abandon_output(self) -> None:
         """The reader of stdout has gone: keep the interpreter from complaining at exit."""
         redirect_to_devnull(self._stdout)
+
+
+def _message(text: str) -> str:
+    return visible_lines(shorten_words(text, _WORD_LENGTH))
 
 
 def _place_of(error: BaseException) -> str:

@@ -250,3 +250,17 @@ def test_sentences_break_between_words_at_a_terminal() -> None:
             "odek: hint: one hint that is about as long as that odek: error: an error that does not fit, too "
             "and words of others that do not"
         )
+
+
+def test_a_path_without_end_is_shown_by_its_ends() -> None:
+    """R-399: in errors, hints and warnings; what stands around it is whole, and so is a long message of short words."""
+    screen = Screen()
+    path, words = "/home/" + "x" * 4000 + "/.odek", "word " * 200
+    screen.terminal.error(OdekError(f'"{path}" cannot be opened', hint=f'chmod go-w "{path}", or not'))
+    screen.terminal.warn(f"{words}{path}\n{path}", hint=path)
+    shown = screen.stderr
+    assert (len(shown) < 4000, shown.count("…"), shown.count("/.odek"), shown.count("word ")) == (True, 5, 5, 200)
+    assert 'xxx/.odek" cannot be opened' in shown
+    screen = Screen()
+    screen.terminal.warn("y" * 400)
+    assert "y" * 400 in screen.stderr
