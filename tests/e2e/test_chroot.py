@@ -1,7 +1,8 @@
 """The file that is shipped, on a Debian that has nothing else: with and without a Python (scripts/chroot).
 
-Makes the systems when they are not there, which needs root, debootstrap and a mirror of Debian; so it
-runs where ODEK_CHROOT is set. Less than a minute for the three of them, once.
+$SUITE chooses the release of Debian (default: bookworm); scripts/portable-matrix goes through them. Makes the systems
+when they are not there, which needs root, debootstrap and a mirror of Debian; so it runs where ODEK_CHROOT is set. Less
+than a minute for the three of them, once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.load_module import load_recipe
 from support.odek_process import ROOT, program_kind
 from support.recordings import write_recording
 
@@ -26,6 +28,8 @@ pytestmark = [
 CHROOT = shutil.which("chroot", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
 VERSION = f"odek {package.__version__}\n"
 BINARIES = ("binary", "portable")
+OLD_PYTHON = os.environ.get("SUITE") == "bullseye"
+"""its Python is 3.9"""
 
 
 def system(kind: str) -> Path:
@@ -60,12 +64,17 @@ def test_the_binary_runs_on_any_of_them(kind: str) -> None:
     assert (code, stderr) == (0, ""), stdout
 
 
-def test_the_binary_works_on_a_bare_system(tmp_path: Path) -> None:
-    """R-310, D1: a recording with two commands on the host, and a start that is refused, for there is no Docker."""
-    if program_kind() not in BINARIES:
-        pytest.skip("the zip needs a Python")
-    assert enter("plain", "version")[0] == 0
-    folder = system("plain")
+@pytest.mark.parametrize("kind", ["debian", "musl"])
+def test_it_works_on_a_bare_system(kind: str) -> None:
+    """R-310, R-391, D1, D2: a recording with two commands on the host; a start that is refused for want of Docker."""
+    if kind == "debian":
+        kind = "plain" if program_kind() in BINARIES else "python"
+        if kind == "python" and OLD_PYTHON:
+            pytest.skip("odek needs Python 3.10")
+    elif program_kind() != "portable" or load_recipe("glibc").libraries((ROOT / os.environ["ODEK_BIN"]).read_bytes()):
+        pytest.skip("this one needs more than musl's loader")
+    assert enter(kind, "version") == (0, VERSION, "")
+    folder = system(kind)
     work = folder / "work"
     work.mkdir(exist_ok=True)
     (folder / "root" / ".odek").mkdir(mode=0o700, exist_ok=True)
@@ -82,8 +91,14 @@ def test_the_binary_works_on_a_bare_system(tmp_path: Path) -> None:
 
 
 def test_the_zip_runs_where_python_is() -> None:
+    """R-391, D2: also with a Python that came after the zip's own; a Python that is too old is named."""
     if program_kind() != "zip":
         pytest.skip("the binary brings its own")
+    if OLD_PYTHON:
+        code, stdout, stderr = enter("python", "version")
+        assert (code, stdout, stderr.count("\n")) == (127, "", 1)
+        assert "no Python 3.10 or newer" in stderr
+        return
     assert enter("python", "version") == (0, VERSION, "")
     code, stdout, stderr = enter("python", "selftest")
     assert (code, stderr) == (0, ""), stdout
@@ -93,6 +108,8 @@ def test_the_zip_starts_on_a_minimal_python_and_says_what_is_missing() -> None:
     """python3-minimal has no json and no dataclasses: all of odek but its start needs them."""
     if program_kind() != "zip":
         pytest.skip("the binary brings its own")
+    if OLD_PYTHON:
+        pytest.skip("odek needs Python 3.10")
     assert enter("python-minimal", "version") == (0, VERSION, "")
     assert enter("python-minimal", "--help")[0] == 0
     code, stdout, stderr = enter("python-minimal", "run", "a task")
