@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from support.bare_root import BareRoot, make_bare_root
 from support.docker_engine import Engine, find_static_busybox
+from support.load_module import load_recipe
 from support.odek_process import ROOT, Odek, program_kind
 from support.recordings import write_recording
 
@@ -112,8 +113,8 @@ def test_bundle_installs_without_network_and_python(
 ) -> None:
     """R-321: in a root of its own, where Docker's socket is all that leads out; for the binaries."""
     busybox = find_static_busybox()
-    if program_kind() == "zip" or (kind == "busybox" and program_kind() == "binary"):
-        pytest.skip("the zip needs a Python, PyInstaller's binary a C library")
+    if program_kind() == "zip" or (kind == "busybox" and load_recipe("glibc").libraries(PROGRAM.read_bytes())):
+        pytest.skip("the zip needs a Python, this binary a C library")
     if os.geteuid() != 0 or busybox is None:
         pytest.skip("only root can change the root directory; busybox-static")
     debian = system(kind)

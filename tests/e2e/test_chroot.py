@@ -46,8 +46,8 @@ def enter(kind: str, *arguments: str) -> tuple[int, str, str]:
     return inside(folder, "/", "/odek", *arguments)
 
 
-def inside(folder: Path, cwd: str, *command: str) -> tuple[int, str, str]:
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/root"}
+def inside(folder: Path, cwd: str, *command: str, home: str = "/root") -> tuple[int, str, str]:
+    env = {"PATH": "/usr/bin:/bin", "HOME": home}
     argv = [CHROOT, folder, "/bin/sh", "-c", 'cd "$0" && exec "$@"', cwd, *command]
     done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
@@ -75,17 +75,21 @@ def test_it_works_on_a_bare_system(kind: str) -> None:
         pytest.skip("this one needs more than musl's loader")
     assert enter(kind, "version") == (0, VERSION, "")
     folder = system(kind)
-    work = folder / "work"
-    work.mkdir(exist_ok=True)
-    (folder / "root" / ".odek").mkdir(mode=0o700, exist_ok=True)
-    settings = folder / "root" / ".odek" / "config.json"
+    # a home of its own: that of root is for tests/e2e/test_bundle.py, and stays as it is
+    work, home = folder / "work", folder / "home" / "tester"
+    for place in (work, home):
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+    settings = home / ".odek" / "config.json"
+    settings.parent.mkdir(mode=0o700)
     settings.write_text('{"dangerous": {"action": "allow"}}')
     settings.chmod(0o600)
     recording = write_recording(folder / "recording.jsonl", "echo made >here", "cat here", expect="made")
     address = "replay:/" + Path(recording.removeprefix("replay:")).name
-    code, stdout, stderr = inside(folder, "/work", "/odek", "run", "--no-sandbox", "--base-url", address, "x")
+    run = ("/odek", "run", "--base-url", address, "x")
+    code, stdout, stderr = inside(folder, "/work", *run, "--no-sandbox", home="/home/tester")
     assert (code, stdout, (work / "here").read_text()) == (0, "done\n", "made\n"), stderr
-    code, stdout, stderr = inside(folder, "/work", "/odek", "run", "--sandbox", "--base-url", address, "x")
+    code, stdout, stderr = inside(folder, "/work", *run, "--sandbox", home="/home/tester")
     assert (code, stdout) == (1, ""), stderr
     assert "docker" in stderr.lower()
 
@@ -97,7 +101,7 @@ def test_the_zip_runs_where_python_is() -> None:
     if OLD_PYTHON:
         code, stdout, stderr = enter("python", "version")
         assert (code, stdout, stderr.count("\n")) == (127, "", 1)
-        assert "no Python 3.10 or newer" in stderr
+        assert stderr.startswith("odek: error: needs Python 3.10 or newer on PATH; found 3.9.")
         return
     assert enter("python", "version") == (0, VERSION, "")
     code, stdout, stderr = enter("python", "selftest")
