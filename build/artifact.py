@@ -16,9 +16,9 @@ BUILT = "odek/built.json"
 """file in each artifact: its name in a release, and where releases are; `odek update` reads it (odek/packaged.py)"""
 
 
-def binary_name() -> str:
-    """Return what a binary made here is called, such as odek-linux-x86_64."""
-    return f"odek-{platform.system().lower()}-{platform.machine()}"
+def binary_name(machine: str = "") -> str:
+    """Return what a binary for a processor is called, by default this one's: odek-linux-x86_64."""
+    return f"odek-{platform.system().lower()}-{machine or platform.machine()}"
 
 
 def built(name: str) -> bytes:

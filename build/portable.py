@@ -9,8 +9,10 @@ with every C module and the standard library built in (portable/); odek's zip st
 folder, leaves none behind, and lets the kernel and the loader say what a host lacks.
 
 What is downloaded and compiled is kept in ~/.cache/odek-portable ($XDG_CACHE_HOME). The first build of a target takes
-four minutes of one core, the following ones ten seconds. Two builds are equal byte for byte (R-314). It builds for
-the machine that it runs on.
+four minutes of one core, the following ones ten seconds. Two builds are equal byte for byte (R-314).
+
+--arch aarch64 compiles for another processor (R-392), after the same for this one, whose Python takes part. It is
+tried out where qemu-user is (scripts/emulated).
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import sys
 import tempfile
 import zipapp
@@ -27,8 +30,9 @@ from pathlib import Path
 import glibc
 from archive import LICENCES, PARTS
 from artifact import DIST, ROOT, binary_name, write_executable
-from binary import LARGEST, BuildError, try_out
+from binary import LARGEST, BuildError, run, try_out
 from workshop import (
+    MACHINES,
     OWN,
     SOURCES,
     TARGETS,
@@ -46,6 +50,7 @@ from workshop import (
 
 GLIBC_LIMIT = (2, 28)
 OF_GLIBC = frozenset(("libc", "libm", "libpthread", "libdl", "librt", "libutil", "ld-linux-x86-64", "ld-linux-aarch64"))
+ELF_MACHINES = {"x86_64": 62, "aarch64": 183}
 NOT_CACHED = 75
 
 
@@ -54,7 +59,7 @@ def link(shop: Workshop, root: Path) -> bytes:
     source = shop.folder / "python"
     frozen = shop.folder / "frozen"
     frozen.mkdir(exist_ok=True)
-    shop.run(source / "python", "-B", "-S", "-X", "utf8", OWN / "freeze.py", root, frozen, cwd=source)
+    shop.run(shop.python, "-B", "-S", "-X", "utf8", OWN / "freeze.py", root, frozen, cwd=source)
     made = [OWN / "main.c", OWN / "link.mk", *sorted(frozen.glob("frozen.*"))]
     key = sha256(b"\0".join((digests(shop)["python"].encode(), *(path.read_bytes() for path in made))))[:12]
     program = shop.folder / f"program-{key}"
@@ -68,9 +73,12 @@ def link(shop: Workshop, root: Path) -> bytes:
     return program.read_bytes()
 
 
-def check(content: bytes, kind: str) -> list[str]:
-    """Return what is wrong with the file."""
+def check(content: bytes, kind: str, machine: str = "") -> list[str]:
+    """Return what is wrong with the file; `machine` is the processor that it is for, "" for any."""
     faults = []
+    number = int.from_bytes(content[0x12:0x14], "little")
+    if machine and number != ELF_MACHINES[machine]:
+        faults.append(f"it is for another processor (ELF machine {number}) than {machine}")
     if len(content) > LARGEST:
         faults.append(f"{len(content)} bytes, more than {LARGEST}")
     wanted = glibc.libraries(content)
@@ -104,30 +112,53 @@ def parts(shop: Workshop) -> dict[str, bytes]:
     }
 
 
-def is_ready(cache: Path, kind: str) -> bool:
+def is_ready(cache: Path, kind: str, machine: str) -> bool:
     """Return whether a build would download and compile nothing."""
-    return has_compiler(cache) and not missing(open_workshop(cache, kind))
+    if not has_compiler(cache):
+        return False
+    shop = open_workshop(cache, kind, machine)
+    return not missing(shop) and not (shop.native and missing(shop.native))
 
 
-def file_name(kind: str) -> str:
+def file_name(kind: str, machine: str) -> str:
     """Return what the file is called in a release."""
-    return f"{binary_name()}-{kind}"
+    return f"{binary_name(machine)}-{kind}"
 
 
-def build(kind: str, cache: Path, root: Path = ROOT) -> bytes:
+def try_for(file: Path, machine: str, scratch: str) -> None:
+    """Let the file examine itself, in an emulator where it is for another processor and there is one. Raises
+    BuildError."""
+    if machine == platform.machine():
+        try_out(file, scratch)
+        return
+    env = {"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch}
+    emulated = [str(ROOT / "scripts" / "emulated"), machine]
+    libraries = Path(os.environ.get("QEMU_LD_PREFIX") or f"/usr/{machine}-linux-gnu")
+    env["QEMU_LD_PREFIX"] = str(libraries)
+    try:
+        run([*emulated, "true"], env=env, cwd=scratch, what="emulated")
+        if glibc.interpreter(file.read_bytes()) and not libraries.is_dir():
+            raise BuildError(f"no {libraries}")
+    except BuildError as error:
+        print(f"portable: not tried out, for nothing here runs it: {error}", file=sys.stderr)
+        return
+    run([*emulated, str(file), "selftest"], env=env, cwd=scratch, what="odek selftest")
+
+
+def build(kind: str, cache: Path, machine: str, root: Path = ROOT) -> bytes:
     """Return the checked file. Raises BuildError."""
-    shop = open_workshop(cache, kind)
+    shop = open_workshop(cache, kind, machine)
     compile_all(shop)
     program = link(shop, root)
-    python = str(shop.folder / "python" / "python")
-    content, _ = zipapp.build(root, [python], strict=True, name=file_name(kind), program=program, more=parts(shop))
-    faults = check(content, kind)
+    name = file_name(kind, machine)
+    content, _ = zipapp.build(root, [str(shop.python)], strict=True, name=name, program=program, more=parts(shop))
+    faults = check(content, kind, machine)
     if faults:
         raise BuildError("the result cannot be used:\n" + "\n".join(faults))
     with tempfile.TemporaryDirectory(prefix="odek-portable-") as scratch:
         file = Path(scratch, "odek")
         write_executable(file, content)
-        try_out(file, scratch)
+        try_for(file, machine, scratch)
     return content
 
 
@@ -135,16 +166,17 @@ def main(argv: list[str]) -> int:
     """Build and say what came out: path, size, SHA-256, and what it needs."""
     parser = argparse.ArgumentParser(prog="portable", description=__doc__.partition("\n")[0], allow_abbrev=False)
     parser.add_argument("kind", choices=sorted(TARGETS))
+    parser.add_argument("--arch", choices=MACHINES, default=platform.machine(), help="default: this machine's")
     parser.add_argument("--output", type=Path, help="default: in dist/")
     parser.add_argument("--cache", type=Path, default=cache_folder(), help="default: ~/.cache/odek-portable")
     parser.add_argument("--cached", action="store_true", help="end with 75 when something would have to be compiled")
     options = parser.parse_args(argv)
-    output = options.output or DIST / file_name(options.kind)
+    output = options.output or DIST / file_name(options.kind, options.arch)
     try:
         with locked(options.cache):
-            if options.cached and not is_ready(options.cache, options.kind):
+            if options.cached and not is_ready(options.cache, options.kind, options.arch):
                 return NOT_CACHED
-            content = build(options.kind, options.cache)
+            content = build(options.kind, options.cache, options.arch)
     except (BuildError, zipapp.BuildError) as error:
         print(f"portable: error: {error}", file=sys.stderr)
         return 1

@@ -96,6 +96,8 @@ ZIG_SHA256 = {
     "x86_64": "ea6cc5d87b033cf0aedfbc8f9549a908cae6c50ac31f1698188fa48a74524b54",
     "aarch64": "b7c5f02fccd40f89b999ee16a1f5ddced56e6182370f8affe494bcf8a28cf07e",
 }
+MACHINES = tuple(ZIG_SHA256)
+"""processors, as `uname -m` has them: this program can run on each, and compile for each"""
 TARGETS = {"gnu": "{}-linux-gnu.2.28", "musl": "{}-linux-musl"}
 
 # what a TLS client does not need: old ciphers and protocols, files and hardware that take part in it
@@ -111,6 +113,20 @@ WITHOUT_IN_PYTHON = (
     " _lsprof _interpreters _interpchannels _interpqueues _zoneinfo _statistics _decimal cmath syslog xxsubtype"
     " _testexternalinspection _testimportmultiple _testmultiphase _testsinglephase xxlimited xxlimited_35 _xxtestfuzz"
 ).split()
+# What Python's configure learns by running a program, which one for another processor cannot be. Both kinds of Linux
+# answer so; configure itself guesses the rest right.
+ANSWERS = {
+    "aligned_required": "no",
+    "broken_sem_getvalue": "no",
+    "buggy_getaddrinfo": "no",
+    "computed_gotos": "yes",
+    "file__dev_ptc": "no",
+    "file__dev_ptmx": "yes",
+    "pthread_is_default": "yes",
+    "pthread_system_supported": "yes",
+    "working_tzset": "yes",
+}
+SIGNED_WCHAR = {"x86_64": "yes", "aarch64": "no"}
 PLAIN = set("/._+-@,=~" + string.ascii_letters + string.digits)
 """characters of a path that a Makefile and a list of options can hold"""
 ZLIB_FILES = "adler32 compress crc32 deflate infback inffast inflate inftrees trees uncompr zutil".split()
@@ -204,6 +220,17 @@ class Workshop:
     sources: Path
     target: str
     env: Mapping[str, str]
+    native: Workshop | None = None
+    """for a target of another processor: where the same is compiled for this one, whose Python takes part"""
+
+    @property
+    def machine(self) -> str:
+        return self.target.partition("-")[0]
+
+    @property
+    def python(self) -> Path:
+        """The Python that runs here."""
+        return (self.native or self).folder / "python" / "python"
 
     @property
     def libraries(self) -> Path:
@@ -234,6 +261,13 @@ class Workshop:
         words = [str(word) for word in argv]
         run(words, env={**self.env, **(env or {})}, cwd=str(cwd), what=" ".join(words[:3]))
 
+    def configure(self, *options: str, cwd: Path, env: Mapping[str, str]) -> None:
+        """Run a source's `configure`."""
+        if self.native:
+            here, there = (one.target.partition(".")[0] for one in (self.native, self))
+            options += (f"--build={here}", f"--host={there}")
+        self.run("./configure", *options, cwd=cwd, env=env)
+
     def library(self, name: str, objects: list[Path]) -> None:
         (self.libraries / "lib").mkdir(parents=True, exist_ok=True)
         self.run("odek-ar", "rcs", self.libraries / "lib" / f"lib{name}.a", *objects, cwd=self.folder)
@@ -245,12 +279,14 @@ class Workshop:
             shutil.copy(file, place)
 
 
-def open_workshop(cache: Path, kind: str) -> Workshop:
-    """Return the place for a target: one for each digest of what goes into it. Raises BuildError."""
+def open_workshop(cache: Path, kind: str, machine: str = "") -> Workshop:
+    """Return the place for a target: one for each digest of what goes into it; `machine` is one of MACHINES, by
+    default this one. Raises BuildError."""
     if not set(str(cache)) <= PLAIN:
         raise BuildError(f'"{cache}" has characters that make and configure cannot handle: choose another --cache')
     compiler = prepare_compiler(cache)
-    target = TARGETS[kind].format(platform.machine())
+    here = platform.machine()
+    target = TARGETS[kind].format(machine or here)
     folder = cache / target
     tools = folder / "bin"
     tools.mkdir(parents=True, exist_ok=True)
@@ -272,7 +308,8 @@ def open_workshop(cache: Path, kind: str) -> Workshop:
         "AR": "odek-ar",
         "RANLIB": "odek-ranlib",
     }
-    shop = Workshop(folder=folder, sources=cache / "sources", target=target, env=env)
+    native = open_workshop(cache, kind) if machine not in ("", here) else None
+    shop = Workshop(folder=folder, sources=cache / "sources", target=target, env=env, native=native)
     if shop.static:
         shop.keep_licences("musl", compiler / "lib" / "libc" / "musl" / "COPYRIGHT")
     return shop
@@ -300,7 +337,7 @@ def compile_libedit(shop: Workshop) -> None:
         "LDFLAGS": f"-L{shop.libraries}/lib",
     }
     options = ["--disable-shared", "--enable-static", "--disable-examples", "--prefix=/usr"]
-    shop.run("./configure", *options, cwd=source, env=env)
+    shop.configure(*options, cwd=source, env=env)
     shop.run("make", "-C", "src", cwd=source)
     shutil.copy(source / "src" / ".libs" / "libedit.a", shop.libraries / "lib")
     shop.headers(source / "src" / "editline" / "readline.h", below="editline")
@@ -310,8 +347,7 @@ def compile_openssl(shop: Workshop) -> None:
     source = shop.unpack("openssl")
     options = ["--prefix=/usr", "--libdir=lib", "--openssldir=/etc/ssl"]
     without = [f"no-{name}" for name in WITHOUT_IN_OPENSSL]
-    name = f"linux-{platform.machine()}"
-    shop.run("perl", "./Configure", name, *options, *without, cwd=source)
+    shop.run("perl", "./Configure", f"linux-{shop.machine}", *options, *without, cwd=source)
     shop.run("make", "build_libs", cwd=source)
     for file in ("libcrypto.a", "libssl.a"):
         shutil.copy(source / file, shop.libraries / "lib")
@@ -343,7 +379,11 @@ def compile_python(shop: Workshop) -> None:
     }
     options = ["--prefix=/usr", "--disable-shared", "--without-ensurepip", "--disable-test-modules"]
     options += ["--with-readline=editline", f"--with-openssl={shop.libraries}"]
-    shop.run("./configure", *options, cwd=source, env=env)
+    if shop.native:
+        options.append(f"--with-build-python={shop.python}")
+        answers = {**ANSWERS, "wchar_t_signed": SIGNED_WCHAR[shop.machine]}
+        env |= {f"ac_cv_{name}": answer for name, answer in answers.items()}
+    shop.configure(*options, cwd=source, env=env)
     shop.run("make", "python", cwd=source, env=env)
 
 
@@ -351,7 +391,7 @@ STAGES: dict[str, tuple[Callable[[Workshop], None], tuple[object, ...]]] = {
     "zlib": (compile_zlib, (ZLIB_FILES,)),
     "libedit": (compile_libedit, tuple(path.read_bytes() for path in sorted(OWN.glob("termcap.*")))),
     "openssl": (compile_openssl, (WITHOUT_IN_OPENSSL,)),
-    "python": (compile_python, (WITHOUT_IN_PYTHON, PATCH)),
+    "python": (compile_python, (WITHOUT_IN_PYTHON, PATCH, ANSWERS, SIGNED_WCHAR)),
 }
 """source → what compiles it, and what else goes into it; the last one takes what the others have made"""
 
@@ -359,15 +399,16 @@ STAGES: dict[str, tuple[Callable[[Workshop], None], tuple[object, ...]]] = {
 def digests(shop: Workshop) -> dict[str, str]:
     """Return stage → digest of all that goes into it."""
     found: dict[str, str] = {}
+    native = digests(shop.native)["python"] if shop.native else ""
     for name, (stage, more) in STAGES.items():
         whole = (ZIG, shop.target, OPTIMIZED, SOURCES[name].sha256, inspect.getsource(stage), *more)
-        earlier = tuple(found.values()) if name == "python" else ()
+        earlier = (*found.values(), native) if name == "python" else ()
         found[name] = sha256(repr((whole, earlier)).encode())
     return found
 
 
 def missing(shop: Workshop) -> list[str]:
-    """Return the stages that are left to do for this target."""
+    """Return the stages that are left to do for this target, and not those of its `native`."""
     return [
         name
         for name, digest in digests(shop).items()
@@ -377,6 +418,8 @@ def missing(shop: Workshop) -> list[str]:
 
 def compile_all(shop: Workshop) -> None:
     """Compile what has not been compiled yet. Raises BuildError."""
+    if shop.native:
+        compile_all(shop.native)
     wanted = digests(shop)
     stages = missing(shop)
     if stages:

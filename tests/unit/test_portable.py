@@ -7,6 +7,7 @@ import hashlib
 import json
 import marshal
 import os
+import platform
 import re
 import shutil
 import struct
@@ -179,6 +180,79 @@ def test_everything_that_is_compiled_is_pinned() -> None:
     assert workshop.SOURCES.keys() == workshop.STAGES.keys() == workshop.LICENCES.keys()
     assert {"x86_64", "aarch64"} == set(workshop.ZIG_SHA256)
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in workshop.ZIG_SHA256.values())
+
+
+@pytest.mark.parametrize(
+    ("machine", "kind", "target", "openssl", "name"),
+    [
+        ("x86_64", "gnu", "x86_64-linux-gnu.2.28", "linux-x86_64", "odek-linux-x86_64-gnu"),
+        ("x86_64", "musl", "x86_64-linux-musl", "linux-x86_64", "odek-linux-x86_64-musl"),
+        ("aarch64", "gnu", "aarch64-linux-gnu.2.28", "linux-aarch64", "odek-linux-aarch64-gnu"),
+        ("aarch64", "musl", "aarch64-linux-musl", "linux-aarch64", "odek-linux-aarch64-musl"),
+    ],
+)
+def test_what_differs_by_processor(
+    machine: str, kind: str, target: str, openssl: str, name: str, portable: ModuleType, tmp_path: Path
+) -> None:
+    """R-392: the target and its names; what cannot run here is answered, and this processor's Python takes part."""
+    workshop = load_recipe("workshop")
+    (tmp_path / f"zig-{workshop.ZIG}" / "ziglang" / "lib" / "libc" / "musl").mkdir(parents=True)
+    (tmp_path / f"zig-{workshop.ZIG}" / "ziglang" / "lib" / "libc" / "musl" / "COPYRIGHT").write_text("musl")
+    (tmp_path / f"zig-{workshop.ZIG}" / "complete").touch()
+    shop = workshop.open_workshop(tmp_path, kind, machine)
+    assert (shop.target, shop.machine, portable.file_name(kind, machine)) == (target, machine, name)
+    assert f"-target {target} " in (shop.folder / "bin" / "odek-cc").read_text()
+    ran: list[tuple[tuple[str, ...], dict[str, str]]] = []
+
+    class Dry(workshop.Workshop):  # type: ignore[misc, name-defined]
+        def run(self, *argv: object, env: dict[str, str] | None = None, **_: object) -> None:
+            ran.append((tuple(map(str, argv)), dict(env or {})))
+            raise workshop.BuildError
+
+        def unpack(self, *_: object) -> Path:
+            return Path(self.folder)
+
+    def first(stage: str) -> tuple[tuple[str, ...], dict[str, str]]:
+        fields = {field: getattr(shop, field) for field in ("folder", "sources", "target", "env", "native")}
+        with pytest.raises(workshop.BuildError):
+            workshop.STAGES[stage][0](Dry(**fields))
+        return ran[-1]
+
+    assert first("openssl")[0][2] == openssl
+    foreign = machine != platform.machine()
+    assert (shop.native is not None) == foreign
+    (shop.folder / "Modules").mkdir()
+    (shop.folder / workshop.PATCH[0]).write_bytes(workshop.PATCH[1] + workshop.PATCH[3])
+    argv, env = first("python")
+    assert (f"--host={target.partition('.')[0]}" in argv) == foreign
+    assert (
+        f"--with-build-python={tmp_path}/{platform.machine()}-{target.partition('-')[2]}/python/python" in argv
+    ) == (foreign)
+    signed = {"x86_64": "yes", "aarch64": "no"}[machine]
+    assert (env.get("ac_cv_wchar_t_signed"), env.get("ac_cv_buggy_getaddrinfo")) == (
+        (signed, "no") if foreign else (None, None)
+    )
+
+
+def test_what_is_compiled_for_another_processor_follows_the_python_of_here(tmp_path: Path) -> None:
+    """R-392, R-314: it takes part, so its digest does."""
+    workshop = load_recipe("workshop")
+    here = workshop.Workshop(folder=tmp_path, sources=tmp_path, target="x86_64-linux-musl", env={})
+    alone = workshop.Workshop(folder=tmp_path, sources=tmp_path, target="aarch64-linux-musl", env={})
+    cross = workshop.Workshop(folder=tmp_path, sources=tmp_path, target="aarch64-linux-musl", env={}, native=here)
+    changed = {name for name, digest in workshop.digests(cross).items() if workshop.digests(alone)[name] != digest}
+    assert changed == {"python"}
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 62), ("aarch64", 183)])
+def test_a_file_for_another_processor_is_refused(machine: str, number: int, portable: ModuleType) -> None:
+    """R-392: a cross build that took the compiler of here would run on no machine that it is named after."""
+    content = bytearray(write_elf())
+    for found in (62, 183, 3):
+        content[0x12:0x14] = found.to_bytes(2, "little")
+        faults = portable.check(bytes(content), "musl", machine)
+        said = [f"it is for another processor (ELF machine {found}) than {machine}"]
+        assert faults == ([] if found == number else said)
 
 
 def test_a_cache_that_make_cannot_name_is_refused(tmp_path: Path) -> None:
