@@ -164,7 +164,7 @@ def test_local_image_is_made_from_the_hosts_busybox(odek: Odek, docker_engine: E
         assert outcome.code == 0, outcome.stderr
         name, identity = outcome.stdout.split()
         assert name == tag
-        assert docker_engine.run("image", "inspect", "--format", "{{.Id}}", tag).stdout.strip()[-64:] == identity[-64:]
+        assert docker_engine.image_id(tag) == f"sha256:{identity[-64:]}"
         with ModelServer(calls(("shell", {"command": "uname"})), text("done")) as server:
             used = odek.run("run", "--base-url", server.base_url, "--sandbox-image", identity, "x")
         assert (used.code, used.stdout) == (0, "done\n"), used.stderr

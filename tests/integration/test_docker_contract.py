@@ -49,18 +49,23 @@ def words(docker_engine: Engine, base_image: str) -> Iterator[dict[str, str]]:
         "run", "--detach", "--rm", "--init", "--network", "none", "--name", name, "--label", label,
         "--label", 'odd=a\n"b\t', base_image, "sleep", "300",
     )  # fmt: skip
-    image_id = docker_engine.run("image", "inspect", "--format", "{{.Id}}", base_image).stdout.strip()
+    image_id = docker_engine.image_id(base_image)
     yield {"image": base_image, "image_id": image_id, "name": name, "label": label}
     docker_engine.run("rm", "--force", name)
 
 
-@by_name
+@pytest.mark.parametrize(
+    "record",
+    [pytest.param(each, marks=pytest.mark.docker_only) if each.name == "machine" else each for each in RECORDS],
+    ids=lambda record: record.name,
+)
 def test_engine_keeps_the_promise_of_the_record(record: Record, docker_engine: Engine, words: dict[str, str]) -> None:
     """D-13, D-11: exit status and shape; of the words, no more than the product relies on."""
     check(record, DockerCli(docker_engine.client, dict(os.environ)), words)
 
 
 @pytest.mark.parametrize("address", ["unix:///nonexistent/docker.sock", "tcp://127.0.0.1:1", "unix://{file}"])
+@pytest.mark.docker_only
 def test_probe_of_the_real_client_finds_no_daemon(address: str, docker_engine: Engine, tmp_path: object) -> None:
     """R-7, D-11: whatever words the client at hand has for it."""
     host = address.format(file=__file__)
@@ -69,6 +74,7 @@ def test_probe_of_the_real_client_finds_no_daemon(address: str, docker_engine: E
         read_probe(run_docker(docker, *PROBE_ARGV))
 
 
+@pytest.mark.docker_only
 def test_probe_of_a_client_that_cannot_name_its_daemon_stops(docker_engine: Engine) -> None:
     """A2: no daemon was asked, so none is unreachable: nothing falls back to the host."""
     docker = DockerCli(docker_engine.client, dict(os.environ) | {"DOCKER_HOST": "nonsense://x"})

@@ -122,7 +122,7 @@ def test_tag_beside_a_digest_counts_for_nothing(boxes: Boxes, docker_engine: Eng
     """Docker facts 7.13, D-12: whoever can tag images cannot stand in for a pinned one; its very ID can."""
     name = f"odek-test-pinned:{os.getpid()}"
     docker_engine.run("tag", base_image, name)
-    identity = docker_engine.run("image", "inspect", "--format", "{{.Id}}", name).stdout.strip()
+    identity = docker_engine.image_id(name)
     other = f"sha256:{'0' * 64}"
 
     def found(ref: str, *local_ids: tuple[str, str]) -> str:

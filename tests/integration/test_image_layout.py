@@ -18,7 +18,7 @@ def test_layout_is_loaded_and_runs(form: str, odek: Odek, docker_engine: Engine,
     exported = odek.home / "root.tar"
     docker_engine.run("export", "--output", str(exported), container)
     docker_engine.run("rm", container)
-    here = docker_engine.run("version", "--format", "{{.Server.Arch}}").stdout.strip()
+    here = docker_engine.run("image", "inspect", "--format", "{{.Architecture}}", base_image).stdout.strip()
     layout, name = ImageLayout(), f"odek-test-layout:{form[:3]}"
     # two layers, one of them twice: engines take a layer of the same content for one
     config = {"Env": ["PATH=/bin"], "Labels": {"form": form}}
@@ -36,7 +36,7 @@ def test_layout_is_loaded_and_runs(form: str, odek: Odek, docker_engine: Engine,
         assert loaded.code == 0, loaded.stderr
         facts = json.loads(loaded.stdout)
         assert facts["names"] == [f"docker.io/library/{name}"]
-        assert docker_engine.run("image", "inspect", "--format", "{{.Id}}", name).stdout.strip() == facts["id"]
+        assert docker_engine.image_id(name) == facts["id"]
         ran = docker_engine.run("run", "--rm", "--network", "none", name, "sh", "-c", "echo it runs")
         assert ran.stdout == "it runs\n"
         assert odek.run("sandbox", "image", "load", "image", "--id", facts["id"]).code == 0

@@ -17,6 +17,8 @@ from support.weakened_sandbox import Proof
 from odek.sandbox.network.attach import inspect_networks
 from odek.sandbox.network.plan import NetworkPlan, NetworkRequest
 
+pytestmark = pytest.mark.docker_only  # with podman networks are refused
+
 
 @pytest.fixture
 def networks(docker_engine: Engine, proof: Proof) -> Iterator[NetworkPlan]:

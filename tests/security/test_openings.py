@@ -72,6 +72,7 @@ def test_foreign_network_modes_are_refused(mode: str, sandboxed: Odek, docker_en
         assert done.stdout == "THROUGH\n"
 
 
+@pytest.mark.docker_only
 def test_beginning_of_a_network_id_is_no_name(sandboxed: Odek, docker_engine: Engine) -> None:
     """Networks are named exactly: Docker takes six digits of an ID for the default bridge, odek does not."""
     bridge = docker_engine.run("network", "inspect", "--format", "{{.Id}}", "bridge").stdout.strip()
@@ -79,6 +80,7 @@ def test_beginning_of_a_network_id_is_no_name(sandboxed: Odek, docker_engine: En
     assert docker_engine.run("network", "inspect", "--format", "{{.Name}}", bridge[:6]).stdout == "bridge\n"
 
 
+@pytest.mark.docker_only
 def test_only_attached_networks_are_reached(sandboxed: Odek, docker_engine: Engine, base_image: str) -> None:
     """Attached networks: a service is reached on the network that was named, and not without naming it."""
     project = Project(docker_engine, base_image)

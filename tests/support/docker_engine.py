@@ -51,6 +51,10 @@ class Engine:
         assert not check or text.returncode == 0, f"{' '.join(text.args)}: {text.stderr}"
         return text
 
+    def image_id(self, reference: str) -> str:
+        """Return the ID of a local image as Docker writes it; podman leaves its first part out (M-27)."""
+        return f"sha256:{self.run('image', 'inspect', '--format', '{{.Id}}', reference).stdout.strip()[-64:]}"
+
     def labelled(self) -> frozenset[str]:
         """Return "kind id" of every container, network and volume that odek made and nobody removed.
 
