@@ -383,3 +383,35 @@ def test_terminal_needs_no_database(terminal: list[str], shown: str, tmp_path: P
     subprocess.run(argv, cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "probe", *terminal], capture_output=True, text=True, check=True)
     assert done.stdout == shown
+
+
+# --- the other processor's programs here
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "code", "said"),
+    [
+        (["riscv64", "true"], os.defpath, 64, "usage: scripts/emulated"),
+        ([], os.defpath, 64, "usage: scripts/emulated"),
+        (["aarch64", "true"], "/nowhere", 69, "no qemu-aarch64-static (Debian: apt-get install qemu-user-static)"),
+        (["x86_64", "true"], "/nowhere", 69, "no qemu-x86_64-static (Debian: apt-get install qemu-user-static)"),
+    ],
+)
+@pytest.mark.once
+def test_what_cannot_be_emulated_is_said(words: list[str], path: str, code: int, said: str) -> None:
+    """R-393: a status of its own, so that a caller can go on without; test_probes.py runs programs."""
+    argv = ["/bin/sh", str(ROOT / "scripts" / "emulated"), *words]
+    done = subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=False)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.once
+def test_an_emulator_is_there_for_one_command_alone() -> None:
+    """R-393: the kernel knows of it nowhere else."""
+    rules = Path("/proc/sys/fs/binfmt_misc")
+    before = sorted(path.name for path in rules.glob("*"))
+    argv = [str(ROOT / "scripts" / "emulated"), "aarch64", "ls", str(rules)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode == 69:
+        pytest.skip(done.stderr)
+    assert ("odek" in done.stdout.split(), sorted(path.name for path in rules.glob("*"))) == (True, before)
