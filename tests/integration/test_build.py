@@ -166,7 +166,7 @@ def test_built_once_then_used_by_its_id(projects: list[Project]) -> None:
         copied.write_text("one")
         image_id = project.run()
         described = json.loads(project.engine.run("image", "inspect", dockerfile.tag).stdout)[0]
-        assert described["Id"] == image_id
+        assert f"sha256:{described['Id'][-64:]}" == image_id
         assert described["Config"]["Labels"][LABEL] == dockerfile.sha256
         assert project.output(image_id, "cat", "/made") == "made"
         builds = sum(note.startswith("building") for note in project.notices.notes)
@@ -227,11 +227,18 @@ def test_base_whose_own_instructions_fetch_is_refused(projects: list[Project], l
     project = projects[0]
     base = f"{REPOSITORY}-test-onbuild:{secrets.token_hex(6)}"
     project.images.add(base)
+    # podman's own format has none
+    form = ("--format", "docker") if project.engine.release < (10, 0) else ()
     project.engine.run(
-        "build", "--tag", base, "-", stdin=f"FROM {project.base}\nONBUILD ADD http://127.0.0.1:{port}/o /o\n".encode()
+        "build",
+        *form,
+        "--tag",
+        base,
+        "-",
+        stdin=f"FROM {project.base}\nONBUILD ADD http://127.0.0.1:{port}/o /o\n".encode(),
     )
     project.write(base=base)
-    with pytest.raises(SandboxConfigError, match="brings instructions of its own"):
+    with pytest.raises(SandboxConfigError, match=r"brings (instructions of its own|ONBUILD)"):
         project.run()
     assert hits == []
 

@@ -26,6 +26,7 @@ from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import (
     OTHER_PROCESSOR,
+    UNTOLD,
     ImageFacts,
     explain_platform,
     explain_processor,
@@ -187,6 +188,12 @@ def obtain_bases(bases: tuple[str, ...], docker: Docker, *, network: bool, emit:
             hint = explain_platform(error.detail) or _BASE_HINT
             raise SandboxConfigError(error.message, hint=hint, detail=error.detail) from error
         image = inspect_image(image_id, docker)
+        if not network and image and image.triggers == (UNTOLD,):
+            raise SandboxConfigError(
+                f'podman does not tell whether the image "{visible(ref)}" ({NAME}: FROM) brings ONBUILD instructions',
+                hint=f"`podman save --format oci-archive {visible(ref)} | podman load` leaves them out; "
+                f"or allow the build the network with {SWITCH}=1",
+            )
         if not network and (image is None or image.triggers):
             trigger = visible(truncate(image.triggers[0], 160)) if image else "unreadable"
             raise SandboxConfigError(

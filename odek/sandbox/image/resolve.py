@@ -75,6 +75,10 @@ class FoundImage:
     """absolute, sorted: where it declares volumes"""
 
 
+UNTOLD = "?"
+"""podman runs the ONBUILD instructions of an image in Docker's format, and `inspect` does not show them (M-28)"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFacts:
     """A local image."""
@@ -83,7 +87,7 @@ class ImageFacts:
     """"sha256:" and 64 hex digits"""
     labels: Mapping[str, str] = field(default_factory=dict)
     triggers: tuple[str, ...] = ()
-    """its ONBUILD instructions"""
+    """its ONBUILD instructions; UNTOLD where there may be some"""
     architecture: str = ""
     """the processor that it is for, in Docker's words: amd64, arm/v7, …; "" where that is not known"""
     volumes: tuple[str, ...] = ()
@@ -218,6 +222,8 @@ def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
         match = _ID.fullmatch(described.get("Id", ""))
         labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
         triggers = tuple(map(str, config.get("OnBuild") or ()))
+        if not triggers and "docker" in str(described.get("ManifestType")):
+            triggers = (UNTOLD,)
         architecture = "/".join(str(described[key]) for key in ("Architecture", "Variant") if described.get(key))
         volumes = read_volumes(config.get("Volumes"))
     except (ValueError, LookupError, TypeError, AttributeError):  # unreadable is as good as absent

@@ -211,6 +211,27 @@ def test_base_with_instructions_of_its_own_is_refused_without_network() -> None:
     assert obtain_bases(("a:1",), docker, network=True, emit=lambda _: None) == (("a:1", ID),)
 
 
+@pytest.mark.parametrize(
+    ("form", "is_refused"),
+    [
+        ("application/vnd.docker.distribution.manifest.v2+json", True),
+        ("application/vnd.oci.image.manifest.v1+json", False),
+    ],
+)
+def test_base_of_which_podman_does_not_tell_them_is_refused(form: str, is_refused: bool) -> None:
+    """R-388, B17, D-2: recorded from podman 5.8, of an image that brings some in both forms; only one has them."""
+    config = {"Env": ["PATH=/usr/bin"], "Labels": {"io.buildah.version": "1.43.2"}}
+    answer = json.dumps([{"Id": ID.removeprefix("sha256:"), "ManifestType": form, "Config": config}])
+    docker = FakeDocker().on("image", "inspect", "--format", stdout=ID).on("image", "inspect", "--", stdout=answer)
+    assert obtain_bases(("a:1",), docker, network=True, emit=lambda _: None) == (("a:1", ID),)
+    if not is_refused:
+        assert obtain_bases(("a:1",), docker, network=False, emit=lambda _: None) == (("a:1", ID),)
+        return
+    with pytest.raises(SandboxConfigError, match="podman does not tell whether the image") as refused:
+        obtain_bases(("a:1",), docker, network=False, emit=lambda _: None)
+    assert "`podman save --format oci-archive a:1 | podman load`" in (refused.value.hint or "")
+
+
 def test_base_that_cannot_be_pulled_is_a_failed_build() -> None:
     """R-7, D-1: never read as an unavailable image, which could lead to the host."""
     docker = (
