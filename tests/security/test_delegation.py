@@ -98,6 +98,7 @@ WIDER: tuple[Mapping[str, Any], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.docker_only
 def test_each_row_by_inspect(sandboxed: Odek, docker_engine: Engine, project: Project) -> None:
     """S-21 A sub-agent never has more than its parent: not the host, another image or folder, a network or tool that
     the parent has not, more of the limits, or a yes that was not said for it. It attaches networks by the IDs that its
@@ -171,6 +172,7 @@ def test_each_row_by_inspect(sandboxed: Odek, docker_engine: Engine, project: Pr
     assert docker_engine.labelled() == before
 
 
+@pytest.mark.docker_only
 def test_networks_that_change_while_the_parent_works(sandboxed: Odek, docker_engine: Engine, project: Project) -> None:
     """W-40, S1: one joins, one is made anew under its name, also at the very moment of a start: never attached."""
     front, back = project.network("front"), project.network("back", internal=True)
@@ -204,6 +206,7 @@ def test_networks_that_change_while_the_parent_works(sandboxed: Odek, docker_eng
     assert not set(new) & {full_id for seen in looks.seen.values() for full_id in networks_of(seen)}
 
 
+@pytest.mark.docker_only
 def test_network_made_anew_during_a_start(sandboxed: Odek, docker_engine: Engine, project: Project) -> None:
     """W-40: exchanged again and again while sub-agents start: each has the old ID, or fails."""
     back = project.network("back", internal=True)

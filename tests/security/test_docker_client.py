@@ -8,6 +8,7 @@ import stat
 import subprocess
 from pathlib import Path
 
+import pytest
 from support.docker_engine import Engine
 from support.odek_process import Odek
 
@@ -17,6 +18,7 @@ echo '{{"SchemaVersion":"0.1.0","Vendor":"x","Version":"1","ShortDescription":"x
 """
 
 
+@pytest.mark.docker_only  # podman reads none of these settings
 def test_settings_that_a_sandbox_can_write_run_nothing(odek: Odek, docker_engine: Engine, tmp_path: Path) -> None:
     """F2: S-4 odek itself runs no program from the working directory; nor does Docker's client, for credential helpers
     or plugins."""
