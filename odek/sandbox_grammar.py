@@ -16,10 +16,10 @@ from odek.errors import ConfigError
 from odek.patterns import pattern
 from odek.text import truncate, visible
 
-# An exec of the engine has threads of its own in the container for a moment, more on a busy machine: with 7 one of
-# eight execs failed there, with 8 none did.
 DOCKERFILE = "Dockerfile.odek"
 """what a project's image is built from"""
+# An exec of the engine has threads of its own in the container for a moment, more on a busy machine: with 7 one of
+# eight execs failed there, with 8 none did.
 MIN_PIDS_LIMIT = 16
 ENOUGH_PIDS = 32  # with fewer the limit is a likely cause of a start that fails
 MAX_PIDS_LIMIT = 4_194_304  # the kernel's own ceiling for pid_max

@@ -21,8 +21,7 @@ from odek.events import Notice, WarningIssued
 from odek.sandbox.build.context import read_dockerfile
 from odek.sandbox.build.dockerfile import NAME, Dockerfile
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, probe
-from odek.sandbox.engine import query_engine
+from odek.sandbox.engine import find_daemon, query_engine
 from odek.sandbox.errors import SandboxConfigError, SandboxError
 from odek.sandbox.image.resolve import find_image
 from odek.sandbox.network.attach import inspect_networks
@@ -117,9 +116,8 @@ class PreparedSandboxes:
     def _require_engine(self, runtime: Runtime) -> None:
         """Compare the engine: how a container is made, and what was verified of it, was decided for that one."""
         then, known = self.plan.daemon(), self.plan.described_engine()
-        with runtime.docker.ahead(PROBE_ARGV, INFO_ARGV):
-            now = probe(runtime.docker, sleep=runtime.sleep)
-            engine = query_engine(runtime.docker)
+        daemon = find_daemon(runtime.docker, sleep=runtime.sleep)
+        now, engine = daemon.version, query_engine(runtime.docker, daemon.info)
         if (now, engine) != (then, known):
             version = f"version {visible(then)} then, {visible(now)} now"
             how = version if now != then else "its security options or its limits are others"

@@ -46,8 +46,8 @@ from odek.sandbox.build.dockerfile import Dockerfile
 from odek.sandbox.container.container import Container
 from odek.sandbox.container.facts import ContainerFacts, planned_facts
 from odek.sandbox.container.start import Surroundings, start
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv, probe
-from odek.sandbox.engine import Engine, EngineRequirements, check_engine, own_user, query_engine
+from odek.sandbox.docker import INFO_ARGV, find_image_argv, probe
+from odek.sandbox.engine import Daemon, Engine, EngineRequirements, check_engine, find_daemon, own_user, query_engine
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.resolve import FoundImage
 from odek.sandbox.network.attach import inspect_networks, service_names
@@ -117,7 +117,7 @@ class SandboxPlan:
     def look_up_after_approval(self) -> None:
         """Make these look-ups. Docker is asked all at once, its answers are judged in their order. Raises OdekError."""
         image = () if self.request.dockerfile else (find_image_argv(self.request.image.ref),)
-        engine = () if "described_engine" in self.known else (PROBE_ARGV, INFO_ARGV)
+        engine = () if "described_engine" in self.known else (INFO_ARGV,)
         self.env()
         with self.runtime.docker.ahead(*engine, *image):
             for look_up in self.after_approval:
@@ -126,13 +126,16 @@ class SandboxPlan:
     @_once
     def daemon(self) -> str:
         """Return the version of the daemon that answers. Raises as `probe` does."""
-        return probe(self.runtime.docker, sleep=self.runtime.sleep)
+        return self._found_daemon().version
+
+    @_once
+    def _found_daemon(self) -> Daemon:
+        return find_daemon(self.runtime.docker, sleep=self.runtime.sleep)
 
     @_once
     def described_engine(self) -> Engine:
         """Return the engine, whether it is fit for this or not. Raises SandboxError."""
-        self.daemon()
-        return query_engine(self.runtime.docker)
+        return query_engine(self.runtime.docker, self._found_daemon().info)
 
     @_once
     def engine(self) -> Engine:
@@ -259,8 +262,6 @@ def prepare_sandbox(plan: SandboxPlan) -> PreparedSandbox:
         for note in service_names(plan.networks(), "", runtime.docker).notes:
             runtime.emit(Notice(note))  # two checkouts behind one name are pointed out before the question
     asked = plan.approval_request()
-    if plan.approval_state() == "asked for":  # a daemon may come and go while the question is open
-        runtime.docker.forget_ahead()
     grant = require_project_approval(asked, settings, runtime.host, runtime.operator, runtime.emit)
     plan.look_up_after_approval()
     image, found = ensure_image(

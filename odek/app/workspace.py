@@ -41,7 +41,7 @@ from odek.executor import Executor
 from odek.host import Host
 from odek.host_executor.commands import HostExecutor
 from odek.redact import MARK, Redactor
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv
+from odek.sandbox.docker import INFO_ARGV, find_image_argv
 from odek.sandbox.errors import SandboxError, SandboxGivenUp, SandboxLost
 from odek.sandbox.mounts import kernel_mounts_below, read_mounts
 from odek.sandbox_grammar import DOCKERFILE
@@ -280,7 +280,7 @@ def look_ahead(
     if config.overrides or os.path.lexists(os.path.join(runtime.host.cwd, DOCKERFILE)):
         return nullcontext()  # that may be a question, and no Docker is asked before its answer
     named = config.settings.sandbox.image
-    return runtime.docker.ahead(PROBE_ARGV, INFO_ARGV, *((find_image_argv(named),) if named else ()))
+    return runtime.docker.ahead(INFO_ARGV, *((find_image_argv(named),) if named else ()))
 
 
 def servers_for(config: Config) -> SharedServers | None:
@@ -349,7 +349,8 @@ def _open_place(
     else:
         plan = plan_sandbox(config, runtime, attachments=bool(files))
         try:
-            container = start_sandbox(plan, narrow=narrow or as_planned, on_planned=on_planned)
+            meanwhile = on_planned and partial(_planned, on_planned)
+            container = start_sandbox(plan, narrow=narrow or as_planned, on_planned=meanwhile)
         except SandboxError as error:
             by_project = plan.request.image.chosen_by_project
             policy = fallback_policy(profile, settings, decision, image_from_project=by_project)
@@ -390,9 +391,18 @@ def _start_inside(servers: ToolServers, place: _Place, stack: ExitStack) -> None
 
 
 def _import_rest() -> None:
-    """Import what is needed when the sandbox is up, and for its first command, while Docker makes it ready."""
+    """Import what a start needs last, while Docker is asked what there is."""
     with suppress(ImportError):  # said where it is needed
         import tempfile  # noqa: F401
+
+
+def _planned(on_planned: OnPlanned, facts: ContainerFacts | None) -> None:
+    """Call `on_planned`, then import what the first turn needs: Docker works longer than that takes."""
+    on_planned(facts)
+    with suppress(ImportError):  # said where it is needed
+        import odek.agent.loop
+        import odek.app.danger
+        import odek.snapshot.project  # noqa: F401
 
 
 def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Sequence[str], emit: Sink) -> None:

@@ -120,10 +120,6 @@ class Docker(Protocol):
         """
         ...
 
-    def forget_ahead(self) -> None:
-        """End what was begun ahead and not asked for yet: by the time it is asked for, it may be true no more."""
-        ...
-
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
         """Return the client at work, to be talked to line by line. Raises ExecutableMissing."""
         ...
@@ -204,9 +200,6 @@ class DockerCli:
         finally:
             self._drop(begun)
 
-    def forget_ahead(self) -> None:
-        self._drop(tuple(self._begun))
-
     def _drop(self, begun: Iterable[_Begun]) -> None:
         for entry in begun:
             with suppress(ValueError):  # of those that were asked for
@@ -257,9 +250,6 @@ class NoDocker:
 
     def ahead(self, *_calls: tuple[str, ...]) -> AbstractContextManager[None]:
         return nullcontext()
-
-    def forget_ahead(self) -> None:
-        pass
 
     def open_pipe(self, *_args: str, **_options: object) -> Piped:
         raise ClientMissing("docker was not found on PATH")
@@ -344,15 +334,16 @@ def find_image_argv(ref: str) -> tuple[str, ...]:
     return ("image", "inspect", "--format", "{{.Id}} {{with .Config}}{{json .Volumes}}{{end}}", "--", ref)
 
 
-def probe(docker: Docker, *, sleep: Callable[[float], None]) -> str:
+def probe(docker: Docker, *, sleep: Callable[[float], None], timed_out: bool = False) -> str:
     """Return the version of the daemon.
 
     Raises DaemonUnreachable when there is none, and SandboxConfigError when something answered
-    that is not a usable daemon. One more try follows a time-out: a machine that wakes up is slow.
+    that is not a usable daemon. One more try follows a time-out, the caller's as well (`timed_out`): a machine that
+    wakes up is slow.
     """
     try:
-        done = run_docker(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
-        if done.timed_out:
+        done = None if timed_out else run_docker(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
+        if done is None or done.timed_out:
             sleep(1.0)
             done = run_docker(docker, *PROBE_ARGV, timeout_s=PROBE_TIMEOUT_S)
     except SpawnFailed as error:  # nothing was learned about client or daemon: stop rather than run on the host

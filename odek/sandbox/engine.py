@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from odek.errors import ExecutableMissing
 from odek.process import Completed
-from odek.sandbox.docker import INFO_ARGV, Docker, docker_output, probe, run_docker
+from odek.sandbox.docker import INFO_ARGV, PROBE_TIMEOUT_S, Docker, docker_output, probe, run_docker
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.podman import docker_info
 from odek.sandbox.seccomp import filter_of, takes_own_profile
@@ -66,14 +67,41 @@ def detect_engine(docker: Docker, needs: EngineRequirements, *, sleep: Callable[
 
     Raises as `probe`, `query_engine` and `check_engine` do.
     """
-    probe(docker, sleep=sleep)
-    engine = query_engine(docker)
+    engine = query_engine(docker, find_daemon(docker, sleep=sleep).info)
     check_engine(engine, needs)
     return engine
 
 
-def query_engine(docker: Docker) -> Engine:
-    """Ask the engine what it is. Raises SandboxConfigError when it does not say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Daemon:
+    """A daemon that answers."""
+
+    version: str
+    info: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """what it says of itself, in Docker's words; {}: it was not asked, or the answer cannot be read"""
+
+
+def find_daemon(docker: Docker, *, sleep: Callable[[float], None]) -> Daemon:
+    """Return the daemon that answers. Raises as `probe` does.
+
+    One call where all is well: what `docker info` says holds the version, too. Any other answer to it proves nothing:
+    only `probe` finds a daemon unreachable (D-11).
+    """
+    try:
+        done = run_docker(docker, *INFO_ARGV, timeout_s=PROBE_TIMEOUT_S)
+    except ExecutableMissing:
+        return Daemon(version=probe(docker, sleep=sleep))
+    info = {} if done.timed_out else read_info(done)
+    version = info.get("ServerVersion")
+    if isinstance(version, str) and version:
+        return Daemon(version=version, info=info)
+    return Daemon(version=probe(docker, sleep=sleep, timed_out=done.timed_out))
+
+
+def query_engine(docker: Docker, known: Mapping[str, Any] | None = None) -> Engine:
+    """Return what the engine is, asking it unless `known` is what it has said. Raises SandboxConfigError."""
+    if known:
+        return read_engine(known)
     done = run_docker(docker, *INFO_ARGV)
     info = read_info(done)
     if not info:

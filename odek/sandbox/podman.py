@@ -20,6 +20,7 @@ def docker_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     host = info.get("host")
     if not isinstance(host, Mapping):
         return info
+    version = info.get("version")
     security = host.get("security")
     security = security if isinstance(security, Mapping) else {}
     controllers = host.get("cgroupControllers")
@@ -29,6 +30,7 @@ def docker_info(info: Mapping[str, Any]) -> Mapping[str, Any]:
     options = ((f"name=seccomp,profile={profile}", "seccompEnabled"), ("name=rootless", "rootless"))
     return {
         "Client": "podman",
+        "ServerVersion": version.get("Version", "") if isinstance(version, Mapping) else "",
         "Name": host.get("hostname", ""),
         "Architecture": host.get("arch", ""),
         "CgroupVersion": str(host.get("cgroupVersion", "")).removeprefix("v"),

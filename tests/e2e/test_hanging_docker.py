@@ -71,7 +71,9 @@ def test_ctrl_c_works_while_docker_hangs(
     """B23: at every call of a start; nothing ran on the host, nothing is left; the model was asked where Docker was
     already making the container, and not before (R-251)."""
     real = {"argv": [], "real": docker_engine.client}
-    program = FakeDockerProgram(tmp_path / "bin", [{"argv": [word], "hang": True}, real])
+    says_nothing = {"argv": ["info"], "code": 1}  # only then the version is asked for
+    rules = [{"argv": [word], "hang": True}, *([says_nothing] if word == "version" else []), real]
+    program = FakeDockerProgram(tmp_path / "bin", rules)
     with ModelServer() as server:
         flags = CALLS[word] if "--sandbox-image" in CALLS[word] else ("--sandbox-image", base_image, *CALLS[word])
         process = odek.start("run", "--base-url", server.base_url, *flags, "x", env={"PATH": program.path})

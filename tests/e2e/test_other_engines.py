@@ -104,6 +104,6 @@ def test_chosen_daemon_is_asked_by_every_call(
     outcome, server = run_script(odek, *script, flags=("--sandbox-image", base_image), env=env)
     assert (outcome.code, "alive" in tool_results(server)[0]) == (0, True), outcome.stderr
     made_calls = program.calls()
-    assert {"version", "image", "ps", "run", "inspect", "exec"} <= {call["argv"][0] for call in made_calls}
+    assert {"info", "image", "ps", "run", "inspect", "exec"} <= {call["argv"][0] for call in made_calls}
     seen = {tuple(call["env"].get(name) for name in ("DOCKER_CONTEXT", "DOCKER_HOST", "HOME")) for call in made_calls}
     assert seen == {(env.get("DOCKER_CONTEXT"), env.get("DOCKER_HOST"), str(odek.home))}

@@ -22,6 +22,7 @@ from odek.process import HELPER_LIMIT_BYTES, Capture, Completed, Output
 from odek.sandbox.container import scripts
 
 KILLED = -9
+_NO_DAEMON = "Cannot connect to the Docker daemon at unix:///s. Is the docker daemon running?\n"
 _SLICE_S = 0.05  # as process.Running: no pump waits longer
 
 
@@ -101,6 +102,11 @@ class FakeDocker:
         self._rules.append(rule)
         return self
 
+    def without_daemon(self, *, times: int | None = None) -> FakeDocker:
+        """Add what the client answers about a daemon that is not there, `times` times; then other rules answer."""
+        self.on("info", stdout='{"ServerVersion": ""}\n', stderr=_NO_DAEMON, code=1, times=times)
+        return self.on("version", stderr=_NO_DAEMON, code=1, times=times)
+
     def start(
         self,
         *args: str,
@@ -126,9 +132,6 @@ class FakeDocker:
     def ahead(self, *calls: tuple[str, ...]) -> AbstractContextManager[None]:
         self.looked_ahead += calls
         return nullcontext()  # a call counts when it is asked for
-
-    def forget_ahead(self) -> None:
-        self.looked_ahead.clear()
 
     def open_pipe(self, *args: str, on_stderr: Callable[[bytes], None]) -> Piped:
         raise AssertionError(f"not in the script: docker {args!r}, as a pipe, with {on_stderr}")

@@ -34,9 +34,6 @@ class DockerCalls:
     def ahead(self, *_calls: tuple[str, ...]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def forget_ahead(self) -> None:
-        pass
-
     def assert_all_used(self) -> None:
         assert set(self.calls) == set(self._answers), f"never called: {set(self._answers) - set(self.calls)}"
 

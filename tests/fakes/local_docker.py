@@ -62,9 +62,6 @@ class LocalDocker:
     def ahead(self, *_: tuple[str, ...]) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def forget_ahead(self) -> None:
-        pass
-
     def when_gone(self, *_: str) -> DockerProcess | None:
         return None
 

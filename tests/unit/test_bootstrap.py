@@ -137,16 +137,16 @@ def nothing(_: object) -> None:
 
 
 def script_unreachable(docker: FakeDocker) -> None:
-    docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.")
+    docker.without_daemon()
 
 
 def test_a_session_is_opened_in_this_order(bench: Bench) -> None:
-    """F-20, R-60, D-11: the model's settings, the question, the probe, the image, the container, and its check."""
+    """F-20, R-60, D-11: the model's settings, the question, the engine, the image, the container, and its check."""
     script_start(bench.docker, spec_of(bench.host))
     bench.answers = Answers("y")
     session = bench.open(project=IMAGE)
     assert bench.log == [
-        *("model", "ask", "docker version", "docker info", "docker image"),
+        *("model", "ask", "docker info", "docker image"),
         *("docker run", "docker ps", "docker inspect", "docker exec"),
     ]
     assert isinstance(session.workspace.executor, Container)
@@ -252,7 +252,9 @@ def test_fall_back_to_the_host_is_loud_and_the_model_is_told(bench: Bench) -> No
     assert void == "without the sandbox these do not apply: sandbox_image (~/.odek/config.json)"
     assert warning.endswith("shell commands run ON THIS HOST, WITHOUT A SANDBOX")
     assert "ODEK_REQUIRE_SANDBOX=1 stops" in hint
-    assert bench.notices.notes == ["Docker says: Cannot connect to the Docker daemon at unix:///s."]
+    assert bench.notices.notes == [
+        "Docker says: Cannot connect to the Docker daemon at unix:///s. Is the docker daemon running?"
+    ]
     session.agent.run("task")
     assert bench.model.requests[0].messages[0].content.endswith(f"\n\n{render_host(bench.host.cwd)}")
 

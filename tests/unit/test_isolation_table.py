@@ -54,9 +54,10 @@ def docker_of(cell: Cell) -> FakeDocker:
     """Return a client as the cell has it; a daemon that is there gives whatever exists."""
     docker = FakeDocker()
     if cell.daemon == "no client":
-        return docker.on("version", raises=ClientMissing("docker was not found on PATH"))
+        missing = ClientMissing("docker was not found on PATH")
+        return docker.on("info", raises=missing).on("version", raises=missing)
     if cell.daemon != "there":
-        return docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.")
+        return docker.without_daemon()
     docker.on("version", stdout="28.0.0\n").on("info", stdout=INFO)
     docker.on("network", "ls", stdout=json.dumps([NETWORK_ID, "back", "bridge", "local"]) + "\n")
     network: Mapping[str, object] = {

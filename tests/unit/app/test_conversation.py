@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fakes.containers import inspected
 from fakes.docker import FakeDocker
+from fakes.engines import INFO
 from fakes.layering import make_host, make_layers
 from fakes.model import ScriptedModel, call_reply, text_reply
 from fakes.notices import Notes
@@ -32,7 +33,7 @@ from odek.events import Event, Sink, ToolFinished, ToolStarted, TurnEnded, TurnS
 from odek.host import Host
 from odek.model.types import Message, Model, Reply, ToolSpec, Usage
 from odek.sandbox.container.container import Container
-from odek.sandbox.docker import INFO_ARGV, PROBE_ARGV, find_image_argv
+from odek.sandbox.docker import INFO_ARGV, find_image_argv
 from odek.sandbox.errors import SandboxConfigError, SandboxLost
 from odek.session.groups import history
 from odek.session.store import SessionStore
@@ -274,8 +275,7 @@ def test_undo_takes_the_last_turn_back(desk: Desk, sessions: Sessions) -> None:
 
 def test_restart_goes_on_in_a_new_container_or_not_at_all(desk: Desk) -> None:
     """R-42, D-11: never on the host."""
-    desk.docker.on("version", stdout="28.0.0\n", times=1)
-    desk.docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.", times=1)
+    desk.docker.on("info", stdout=INFO, times=1).without_daemon(times=1)
     script_start(desk.docker, spec_of(desk.host))
     desk.script(text_reply("1"))
     desk.script()
@@ -376,7 +376,7 @@ def test_model_is_asked_while_the_container_is_made(desk: Desk) -> None:
 
 def test_model_is_not_asked_before_a_sandbox_that_was_refused(desk: Desk) -> None:
     """R-251, R-7: no daemon, no image, no approval: these come first, and so does whatever could lead to the host."""
-    desk.docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.")
+    desk.docker.without_daemon()
     model, fallen_back = desk.script(text_reply("done")), desk.script(text_reply("done"))
     with pytest.raises(OdekError, match="not reachable"):
         desk.open({**IN_SANDBOX, "sandbox": True}, command="run", first="a task")
@@ -410,7 +410,7 @@ def test_docker_is_asked_about_itself_as_soon_as_there_is_a_model(desk: Desk) ->
     assert desk.docker.looked_ahead == []
     with look_ahead(CommandProfile(command="run"), desk.config(IN_SANDBOX), runtime, None):
         begun = list(desk.docker.looked_ahead)
-    assert begun == [PROBE_ARGV, INFO_ARGV, find_image_argv("some/image:1")]
+    assert begun == [INFO_ARGV, find_image_argv("some/image:1")]
 
     def prepared_before(_: Runtime) -> Container:
         raise AssertionError("nothing is started here")

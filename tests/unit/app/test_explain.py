@@ -63,7 +63,7 @@ class Case:
         self.settings: Settings = self.config.settings
         self.runtime = fake_runtime(self.host, self.docker, emit=silent, operator=Answers() if asked else None)
         if down:
-            self.docker.on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///s.")
+            self.docker.without_daemon()
             return
         self.docker.on("version", has="{{.Server.Arch}}", stdout="amd64\n").on("version", stdout="29\n")
         self.docker.on("info", stdout=info if isinstance(info, str) else json.dumps(info))
@@ -130,7 +130,7 @@ def test_every_value_has_its_source(tmp_path: Path) -> None:
             "explicit": (False, "the default of odek run"),
             "required": (True, "ODEK_REQUIRE_SANDBOX"),
             "docker": (f"{case.bin}/docker", "PATH"),
-            "daemon": ("29", "Docker"),
+            "daemon": ("20.10.24+dfsg1", "Docker"),
             "without_daemon": ("stop", "ODEK_REQUIRE_SANDBOX is set"),
             "without_image": ("stop", "ODEK_REQUIRE_SANDBOX is set"),
         },

@@ -69,7 +69,8 @@ def make_tools(place: Place, changed: Any = lambda: None, *, agent: bool = False
 def no_client() -> FakeDocker:
     docker = FakeDocker()
     for _ in range(3):
-        docker.on("version", raises=ClientMissing("docker was not found on PATH"))
+        missing = ClientMissing("docker was not found on PATH")
+        docker.on("info", raises=missing).on("version", raises=missing)
     return docker
 
 

@@ -422,18 +422,6 @@ def test_what_nothing_asked_for_ends_with_the_block(tmp_path: Path) -> None:
     assert run_docker(docker, "version").stdout.text == "answer to version\n"
 
 
-def test_what_is_forgotten_is_asked_anew(tmp_path: Path) -> None:
-    """R-257: what was begun before a question ends there."""
-    docker = client_in(tmp_path)
-    with docker.ahead(("hang", "1"), ("version",)):
-        client = docker._begun[0].client
-        docker.forget_ahead()
-        assert client.completed().code == -signal.SIGKILL
-        with docker.ahead(("version",)):
-            assert len(docker._begun) == 1
-    assert not docker._begun
-
-
 def test_what_an_outer_block_has_at_work_is_not_made_twice(tmp_path: Path) -> None:
     """R-257: a start looks ahead for what was looked up even earlier."""
     docker = client_in(tmp_path)

@@ -18,11 +18,15 @@ from fakes.engines import (
     ROOTLESS_V1,
 )
 
+from odek.errors import ExecutableMissing, SpawnFailed
+from odek.sandbox.docker import INFO_ARGV
 from odek.sandbox.engine import (
+    Daemon,
     Engine,
     EngineRequirements,
     check_engine,
     detect_engine,
+    find_daemon,
     own_user,
     query_engine,
     read_engine,
@@ -148,17 +152,44 @@ def test_who_started_odek_has_another_uid_in_a_rootless_engine(engine: Engine, u
     assert own_user(engine, uid=1000, gid=100) == user
 
 
-def test_engine_is_asked_after_the_probe() -> None:
-    """D-11: only the probe finds no daemon; one that does not describe itself is refused."""
-    docker = FakeDocker().on("version", stdout="1\n").on("info", stdout=INFO)
+def test_engine_that_describes_itself_is_there() -> None:
+    """R-410: one call tells both."""
+    docker = FakeDocker().on("info", stdout=INFO)
     assert detect_engine(docker, EVERYTHING, sleep=docker.sleep) == Engine()
-    assert [call.args for call in docker.calls] == [
-        ("version", "--format", "{{.Server.Version}}"),
-        ("info", "--format", "{{json .}}"),
-    ]
-    down = FakeDocker().on("version", code=1, stderr="Cannot connect to the Docker daemon at unix:///x.")
+    assert [call.args for call in docker.calls] == [INFO_ARGV]
+    assert find_daemon(docker, sleep=docker.sleep).version == DOCKER["ServerVersion"]
+    podman = FakeDocker().on("info", stdout=json.dumps(PODMAN))
+    assert find_daemon(podman, sleep=podman.sleep).version == "4.3.1"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"code": 1, "stdout": '{"ServerVersion": ""}'}, {"stdout": '{"ServerVersion": ""}'},
+        {"code": 1, "stdout": INFO},
+        {"stdout": '{"ServerVersion": 1}'}, {"stdout": "{}"}, {"stdout": ""}, {"stdout": "[]"}, {"code": 125},
+        {"code": -9, "stdout": INFO}, {"hang": True}, {"hang": True, "stdout": INFO},
+        {"raises": ExecutableMissing("cannot run docker")}, {"raises": SpawnFailed("cannot run docker")},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_any_other_description_proves_nothing(answer: dict[str, Any]) -> None:
+    """R-410, D-11: the probe says what there is, whatever `docker info` has said; it finds no daemon, and nothing else.
+
+    A daemon that came up in between is there: nothing runs on the host.
+    """
+    docker = FakeDocker().on("info", **answer).on("version", stdout="29\n")
+    assert find_daemon(docker, sleep=docker.sleep) == Daemon(version="29")
+    down = FakeDocker().on("info", **answer).on("version", code=1, stderr="Cannot connect to the Docker daemon at x.")
     with pytest.raises(DaemonUnreachable):
-        detect_engine(down, EVERYTHING, sleep=down.sleep)
+        find_daemon(down, sleep=down.sleep)
+    refused = FakeDocker().on("info", **answer).on("version", code=1, stderr="no such context")
+    with pytest.raises(SandboxConfigError):
+        find_daemon(refused, sleep=refused.sleep)
+    silent = FakeDocker().on("info", **answer).on("version", hang=True)
+    with pytest.raises(DaemonUnreachable, match="did not answer within 10 seconds, twice"):
+        find_daemon(silent, sleep=silent.sleep)
+    assert silent.now() - 1000 <= 22
 
 
 @pytest.mark.parametrize("answer", [{"stdout": ""}, {"stdout": INFO, "code": 1}, {"hang": True}])
