@@ -100,6 +100,7 @@ def test_only_attached_networks_are_reached(sandboxed: Odek, docker_engine: Engi
         project.close()
 
 
+@pytest.mark.docker_only
 def test_compose_networks_are_found_by_label_only(sandboxed: Odek, docker_engine: Engine, base_image: str) -> None:
     """A Compose project: `<project>_default` is not guessed; the network that carries the label is attached."""
     project = Project(docker_engine, base_image)

@@ -90,6 +90,7 @@ def test_approval_is_asked_again_after_any_change(sandboxed: Odek, docker_engine
     assert run({"sandbox_env": {"A": "1"}}, b"") == (0, False)
 
 
+@pytest.mark.docker_only
 def test_network_that_is_made_anew_during_the_question(sandboxed: Odek, docker_engine: Engine) -> None:
     """S-12, S-8: the yes was given to another network than the one that has the name now."""
     name = f"odek-security-anew-{os.getpid()}"
