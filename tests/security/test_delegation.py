@@ -417,6 +417,7 @@ def test_daemon_that_goes_away_fails_the_task_and_never_runs_on_the_host(
     assert '"; Docker says: gone\n' in outcome.stderr
 
 
+@pytest.mark.docker_only  # with podman /tmp has no limit of files, so the probes refuse
 def test_required_probes_hold_for_the_containers_of_sub_agents(sandboxed: Odek) -> None:
     """R-222: less is another sandbox, which is attacked before its first use; one that is not closed fails its task."""
     reads = {"goal": "look", "readonly": True}
