@@ -28,7 +28,7 @@ from odek.patterns import pattern
 from odek.redact import KEY_NAMES, Redactor
 
 _AS_IT_IS = frozenset({"event", "id", "task", "at", "call_id", "tool_call_id", "reasoning", "reasoning_state", "extra"})
-"""fields that odek, or the server of the model, chose, and those that nobody is shown"""
+"""fields that odek, or the server of the model, chose, and those that are not shown"""
 _LONG = 4096
 """characters held back; more than that is not looked through again for each piece"""
 _IN_A_WORD = "".join(map(chr, range(33, 127))) + "…"

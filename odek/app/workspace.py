@@ -402,6 +402,7 @@ def _planned(on_planned: OnPlanned, facts: ContainerFacts | None) -> None:
     with suppress(ImportError):  # said where it is needed
         import odek.agent.loop
         import odek.app.danger
+        import odek.redacted_events
         import odek.snapshot.project  # noqa: F401
 
 

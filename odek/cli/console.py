@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -61,7 +62,7 @@ _EVERYTHING = 10_000
 _THOUGHT_LINES = 3
 
 
-class _Redacting:
+class _Redacting(ABC):
     """A sink of events that shows no secret (R-395)."""
 
     def __init__(self, terminal: Terminal, redactor: Callable[[], Redactor] | None) -> None:
@@ -74,9 +75,9 @@ class _Redacting:
         for seen in self._events.take(event):
             self.show(seen)
 
+    @abstractmethod
     def show(self, event: Event) -> None:
         """Show an event that has no secret."""
-        raise NotImplementedError
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets."""

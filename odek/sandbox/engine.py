@@ -62,16 +62,6 @@ class EngineRequirements:
     """whether existing networks are to be attached"""
 
 
-def detect_engine(docker: Docker, needs: EngineRequirements, *, sleep: Callable[[float], None]) -> Engine:
-    """Return the engine that answers, when it gives what a sandbox needs.
-
-    Raises as `probe`, `query_engine` and `check_engine` do.
-    """
-    engine = query_engine(docker, find_daemon(docker, sleep=sleep).info)
-    check_engine(engine, needs)
-    return engine
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Daemon:
     """A daemon that answers."""

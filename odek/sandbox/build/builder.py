@@ -25,8 +25,8 @@ from odek.sandbox.docker import Docker, run_long, without_style
 from odek.sandbox.errors import ImageUnavailable, SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import (
+    HIDDEN_TRIGGERS,
     OTHER_PROCESSOR,
-    UNTOLD,
     ImageFacts,
     explain_platform,
     explain_processor,
@@ -188,7 +188,7 @@ def obtain_bases(bases: tuple[str, ...], docker: Docker, *, network: bool, emit:
             hint = explain_platform(error.detail) or _BASE_HINT
             raise SandboxConfigError(error.message, hint=hint, detail=error.detail) from error
         image = inspect_image(image_id, docker)
-        if not network and image and image.triggers == (UNTOLD,):
+        if not network and image and image.triggers == (HIDDEN_TRIGGERS,):
             raise SandboxConfigError(
                 f'podman does not tell whether the image "{visible(ref)}" ({NAME}: FROM) brings ONBUILD instructions',
                 hint=f"`podman save --format oci-archive {visible(ref)} | podman load` leaves them out; "

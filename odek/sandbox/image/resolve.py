@@ -75,7 +75,7 @@ class FoundImage:
     """absolute, sorted: where it declares volumes"""
 
 
-UNTOLD = "?"
+HIDDEN_TRIGGERS = "?"
 """podman runs the ONBUILD instructions of an image in Docker's format, and `inspect` does not show them (M-28)"""
 
 
@@ -87,7 +87,7 @@ class ImageFacts:
     """"sha256:" and 64 hex digits"""
     labels: Mapping[str, str] = field(default_factory=dict)
     triggers: tuple[str, ...] = ()
-    """its ONBUILD instructions; UNTOLD where there may be some"""
+    """its ONBUILD instructions; HIDDEN_TRIGGERS where there may be some"""
     architecture: str = ""
     """the processor that it is for, in Docker's words: amd64, arm/v7, …; "" where that is not known"""
     volumes: tuple[str, ...] = ()
@@ -166,9 +166,9 @@ def look_up_choice(choice: ImageChoice, docker: Docker) -> FoundImage | None:
 def daemon_machine(docker: Docker) -> str:
     """Return the processor of the daemon in Docker's words: amd64, arm64, …; "" where it does not tell."""
     for asked in (".Server.Arch", ".Server.OsArch"):  # podman's: linux/amd64
-        told = run_docker(docker, "version", "--format", f"{{{{{asked}}}}}")
-        if told.code == 0:
-            return told.stdout.text.strip().rpartition("/")[2]
+        answer = run_docker(docker, "version", "--format", f"{{{{{asked}}}}}")
+        if answer.code == 0:
+            return answer.stdout.text.strip().rpartition("/")[2]
     return ""
 
 
@@ -223,7 +223,7 @@ def inspect_image(ref: str, docker: Docker) -> ImageFacts | None:
         labels = {str(key): str(value) for key, value in (config.get("Labels") or {}).items()}
         triggers = tuple(map(str, config.get("OnBuild") or ()))
         if not triggers and "docker" in str(described.get("ManifestType")):
-            triggers = (UNTOLD,)
+            triggers = (HIDDEN_TRIGGERS,)
         architecture = "/".join(str(described[key]) for key in ("Architecture", "Variant") if described.get(key))
         volumes = read_volumes(config.get("Volumes"))
     except (ValueError, LookupError, TypeError, AttributeError):  # unreadable is as good as absent

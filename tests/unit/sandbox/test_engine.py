@@ -25,7 +25,6 @@ from odek.sandbox.engine import (
     Engine,
     EngineRequirements,
     check_engine,
-    detect_engine,
     find_daemon,
     own_user,
     query_engine,
@@ -155,7 +154,9 @@ def test_who_started_odek_has_another_uid_in_a_rootless_engine(engine: Engine, u
 def test_engine_that_describes_itself_is_there() -> None:
     """R-410: one call tells both."""
     docker = FakeDocker().on("info", stdout=INFO)
-    assert detect_engine(docker, EVERYTHING, sleep=docker.sleep) == Engine()
+    engine = query_engine(docker, find_daemon(docker, sleep=docker.sleep).info)
+    check_engine(engine, EVERYTHING)
+    assert engine == Engine()
     assert [call.args for call in docker.calls] == [INFO_ARGV]
     assert find_daemon(docker, sleep=docker.sleep).version == DOCKER["ServerVersion"]
     podman = FakeDocker().on("info", stdout=json.dumps(PODMAN))
