@@ -45,6 +45,17 @@ _COMMON = frozenset(
     )
 )
 
+
+def _word(start: str, rest: str, *, of: str = "A-Za-z0-9") -> str:
+    """Return the pattern of a key that is a word, or stands behind an escape, as in JSON or in an address (R-415).
+
+    What comes before it is looked at behind `start`, which is of one width: the search is for that.
+    """
+    escapes = (r"\\[bfnrt]", r"\\x[0-9A-Fa-f]{2}", r"\\u[0-9A-Fa-f]{4}", r"%[0-9A-Fa-f]{2}")
+    behind = "|".join(f"(?<={escape}{start})" for escape in escapes)
+    return f"{start}(?:(?<![{of}]{start})|{behind}){rest}"
+
+
 # What each format cannot be without (looked for first: most texts hold none of them) and the pattern.
 # What a pattern calls `keep` stays in the text. Every repetition is bounded or nothing can fail after it,
 # so that no text makes the search slower than linear.
@@ -55,28 +66,28 @@ _FORMATS = (
         r"-----BEGIN [A-Z ]{0,24}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s|\\:,]|-(?!----)){40,20000}"
         r"(?:-----END [A-Z ]{0,24}PRIVATE KEY-----)?",
     ),
-    ("sk-", r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
-    ("gsk_", r"(?<![A-Za-z0-9])gsk_[A-Za-z0-9]{20,}"),
-    ("xai-", r"(?<![A-Za-z0-9])xai-[A-Za-z0-9_-]{20,}"),
-    ("hf_", r"(?<![A-Za-z0-9])hf_[A-Za-z0-9]{20,}"),
-    ("gh", r"(?<![A-Za-z0-9])gh[oprsu]_[A-Za-z0-9]{20,}"),
+    ("sk-", _word(r"sk-", r"[A-Za-z0-9_-]{16,}")),
+    ("gsk_", _word(r"gsk_", r"[A-Za-z0-9]{20,}")),
+    ("xai-", _word(r"xai-", r"[A-Za-z0-9_-]{20,}")),
+    ("hf_", _word(r"hf_", r"[A-Za-z0-9]{20,}")),
+    ("gh", _word(r"gh[oprsu]_", r"[A-Za-z0-9]{20,}")),
     ("github_pat_", r"github_pat_[A-Za-z0-9_]{20,}"),
     ("glpat-", r"glpat-[A-Za-z0-9_-]{16,}"),
-    ("npm_", r"(?<![A-Za-z0-9])npm_[A-Za-z0-9]{30,}"),
+    ("npm_", _word(r"npm_", r"[A-Za-z0-9]{30,}")),
     ("pypi-", r"pypi-AgE[A-Za-z0-9_-]{40,}"),
-    ("AKIA", r"(?<![A-Za-z0-9])AKIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    ("ASIA", r"(?<![A-Za-z0-9])ASIA[A-Z0-9]{16}(?![A-Za-z0-9])"),
-    ("AIza", r"(?<![A-Za-z0-9])AIza[A-Za-z0-9_-]{35}"),
+    ("AKIA", _word(r"AKIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    ("ASIA", _word(r"ASIA", r"[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    ("AIza", _word(r"AIza", r"[A-Za-z0-9_-]{35}")),
     ("xox", r"xox[abeprs]-[A-Za-z0-9-]{10,}"),
     ("xapp-", r"xapp-[A-Za-z0-9-]{10,}"),
     ("k_live_", r"[rs]k_live_[A-Za-z0-9]{16,}"),
     ("k_test_", r"[rs]k_test_[A-Za-z0-9]{16,}"),
     ("whsec_", r"whsec_[A-Za-z0-9+/=]{16,}"),
-    ("SK", r"(?<![A-Za-z0-9])SK[0-9a-f]{32}(?![A-Za-z0-9])"),
-    ("hv", r"(?<![A-Za-z0-9])hv[bs]\.[A-Za-z0-9_-]{20,}"),
-    ("SG.", r"(?<![A-Za-z0-9])SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}"),
-    ("eyJ", r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,8192}\.eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,}"),
-    (".", r"(?<![A-Za-z0-9_-])[MNO][A-Za-z0-9]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}"),
+    ("SK", _word(r"SK", r"[0-9a-f]{32}(?![A-Za-z0-9])")),
+    ("hv", _word(r"hv[bs]\.", r"[A-Za-z0-9_-]{20,}")),
+    ("SG.", _word(r"SG\.", r"[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}")),
+    ("eyJ", _word(r"eyJ", r"[A-Za-z0-9_-]{8,8192}\.eyJ[A-Za-z0-9_-]{8,8192}\.[A-Za-z0-9_-]{8,}", of="A-Za-z0-9_-")),
+    (".", _word(r"[MNO]", r"[A-Za-z0-9]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}", of="A-Za-z0-9_-")),
     (":AA", r"(?P<keep>(?<![0-9])[0-9]{8,10}:)AA[A-Za-z0-9_-]{33}"),
     ("://", r"(?P<keep>://[^\s/:@\"'<>]{0,64}:)[^\s/@\"'<>]{1,256}(?=@)"),
     ("earer", r"(?P<keep>[Bb]earer[ \t]{1,4})(?=[A-Za-z._~+/=-]{0,256}[0-9])[A-Za-z0-9._~+/=-]{20,}"),
@@ -86,7 +97,10 @@ KEY_NAMES = (
     *("api_key", "apikey", "api-key", "access_token", "access-token", "access_key", "auth_token"),
     *("secret_key", "secret-key", "client_secret", "client-secret", "password", "passwd"),
 )
-_NAMED_VALUE = r"[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)(?=(?:[A-Za-z_./+=-]{0,256}[0-9]){2})[A-Za-z0-9_./+=-]{16,}"
+_QUOTED = r"\\{0,3}[\"']?"  # JSON in JSON has it behind backslashes
+_NAMED_VALUE = (
+    rf"{_QUOTED}[ \t]{{0,4}}[:=][ \t]{{0,4}}{_QUOTED})(?=(?:[A-Za-z_./+=-]{{0,256}}[0-9]){{2}})[A-Za-z0-9_./+=-]{{16,}}"
+)
 
 
 _NAMED = f"(?P<keep>(?i:{'|'.join(KEY_NAMES)}){_NAMED_VALUE}"
@@ -94,9 +108,12 @@ _NAMED = f"(?P<keep>(?i:{'|'.join(KEY_NAMES)}){_NAMED_VALUE}"
 # Where a tool leaves something out, and the beginning of a key that ends there, before it is long enough for _FORMATS.
 _CUT = pattern(r"(\n?\[(?:… )?[0-9]+ (?:bytes|characters) left out(?: …)?\]\n?|…)")
 _CUT_KEY = pattern(
-    r"(?:(?<![A-Za-z0-9])(?:sk-|gsk_|xai-|hf_|gh[oprsu]_|npm_|AKIA|ASIA|AIza|hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|"
-    r"xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
+    r"(?:(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))(?:sk-|gsk_|xai-|hf_|gh[oprsu]_|npm_|AKIA|ASIA|AIza|"
+    r"hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
 )
+_ESCAPES = ("\x1b", "\\x1b", "\\u001b", "\\033", "\\e[")
+_COLOUR = pattern(r"(?:\x1b|\\x1b|\\u001b|\\033|\\e)(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|\(B)")
+"""what a terminal takes for colours and the like, as it is or as JSON, `visible` and programs write it"""
 _PART_LENGTH = 4  # of a known secret next to a cut; fewer characters reveal little, and occur in every text
 _LONGEST_KEY = 512  # characters looked at for such a beginning
 _REACH = 24 << 10  # characters: as many as what _FORMATS finds can have, but for a key that has no limit
@@ -124,7 +141,7 @@ class Redactor:
             if secret.lower() in _COMMON and len(secret) >= MIN_LENGTH
         }
         words = "|".join(map(re.escape, self._words))
-        self._common = re.compile(rf"(?P<keep>[=:][ \t]{{0,4}}[\"']?)(?:{words})(?![\w-])") if words else None
+        self._common = re.compile(rf"(?P<keep>[=:][ \t]{{0,4}}{_QUOTED})(?:{words})(?![\w-])") if words else None
         forms = {form: known[secret] for secret in known if secret not in self._words for form in _forms(secret)}
         self._known = {form: forms[form] for form in sorted(forms, key=lambda form: (-len(form), form))}
         self.reach = max(_REACH, *map(len, forms), 0)
@@ -152,6 +169,24 @@ class Redactor:
         return self._words[found[0][len(found["keep"]) :]] if found else ""
 
     def _replaced(self, text: str, mark: Callable[[str], str]) -> str:
+        hits: list[str] = []
+
+        def noted(secret: str) -> str:
+            hits.append(secret)
+            return mark(secret)
+
+        found = self._found(text, noted)
+        if not any(escape in text for escape in _ESCAPES):
+            return found
+        plain = self._found(_COLOUR.sub("", text), mark)  # a colour may begin in a secret, or just before a key
+        if _COLOUR.sub("", found) == plain:
+            return found
+        for hit in hits:
+            if len(hit) >= _LINE_LENGTH and any(hit + escape in text for escape in _ESCAPES):  # only a colour ends it
+                plain = plain.replace(hit, mark(hit))
+        return plain
+
+    def _found(self, text: str, mark: Callable[[str], str]) -> str:
         def marked(match: re.Match[str]) -> str:
             kept = match.groupdict().get("keep") or ""
             return kept + mark(match[0][len(kept) :])

@@ -31,8 +31,8 @@ _AS_IT_IS = frozenset({"event", "id", "task", "at", "call_id", "tool_call_id", "
 """fields that odek, or the server of the model, chose, and those that are not shown"""
 _LONG = 4096
 """characters held back; more than that is not looked through again for each piece"""
-_IN_A_WORD = "".join(map(chr, range(33, 127))) + "…"
-_LEADS_ON = pattern(rf"(?i:(?:earer|{'|'.join(KEY_NAMES)}|[:=])[\"']?\Z)")
+_IN_A_WORD = "".join(map(chr, range(33, 127))) + "…\x1b"
+_LEADS_ON = pattern(rf"(?i:(?:earer|{'|'.join(KEY_NAMES)}|[:=])\\{{0,3}}[\"']?\Z)")
 """a word whose value may be the next one"""
 _KEY_BLOCK = pattern(
     r"-----BEGIN [A-Z ]{0,36}(?:-{0,4}\Z|-----(?:[A-Za-z0-9+/=\s|\\:,]|-(?!----)){0,20000}"

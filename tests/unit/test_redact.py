@@ -167,3 +167,75 @@ def test_the_holder_of_a_masked_secret_is_known(text: str, holder: str) -> None:
     """A27: of what is masked by its value, in any form; formats and values without a holder have none."""
     redact = Redactor({"password": "DB_PASSWORD", "correcthorse9": "API_TOKEN", "postgres": ""})
     assert redact.holder_of_secret_in(text) == holder
+
+
+OPENAI, AWS = "sk-abcdefghij0123456789", "AKIAIOSFODNN7EXAMPLE"
+GITHUB, DISCORD = "ghp_" + "a1B2" * 9, f"M{'a1' * 12}.abcdef.{'x' * 27}"
+
+
+@pytest.mark.parametrize(
+    "key", [OPENAI, AWS, GITHUB, DISCORD, JWT, "hf_" + "a1" * 12, "hvs." + "a1" * 12, "AIza" + "b" * 35]
+)
+@pytest.mark.parametrize(
+    "before",
+    [
+        "\\n",
+        "\\t",
+        "\\\\n",
+        "\\u00e9",
+        "\\xe9",
+        "%20",
+        "k%3D",
+        "\x1b[31m",
+        "\x1b[01;31m\x1b[K",
+        "\\x1b[1m",
+        "\\u001b[m",
+    ],
+)
+def test_a_key_behind_an_escape_is_found(key: str, before: str) -> None:
+    """R-415: in JSON, in an address and in colours what comes before a key may end in a letter or a digit."""
+    shown = Redactor()(f"a {before}{key} b")
+    assert (key in shown, shown.endswith(f"{MARK} b")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x/disk-usage-of-every-kind-of-thing", "\\task-list-of-every-kind-of-thing", "50%disk-usage-of-every-thing"],
+)
+def test_what_only_looks_like_a_key_behind_an_escape_stays(text: str) -> None:
+    """R-415: a word that ends in the beginning of a key."""
+    assert Redactor()(text) == text
+
+
+@pytest.mark.parametrize("secret", ["hunter2-Zq81-xx", OPENAI, AWS, "hunter2 of two words"])
+@pytest.mark.parametrize(
+    "colour", ["\x1b[m", "\x1b[01;31m\x1b[K", "\x1b[38;2;1;2;3m", "\x1b(B\x1b[m", "\\x1b[0m", "\\u001b[m", "\\033[1m"]
+)
+def test_a_secret_with_colours_in_it_is_found(secret: str, colour: str) -> None:
+    """R-415: `grep --color` marks a part of it; a terminal, and a model, see it whole. Other colours stay."""
+    redact = Redactor(("hunter2-Zq81-xx", "hunter2 of two words"))
+    for cut in (1, 5, len(secret) - 1):
+        assert redact(f"a {colour}{secret[:cut]}{colour}{secret[cut:]}{colour} b") == f"a {MARK} b"
+    alone = f"{colour}a{colour} {secret} {colour}b"
+    assert redact(alone) == alone.replace(secret, MARK)
+
+
+def test_a_key_that_a_colour_ends_is_found_next_to_a_secret_with_colours_in_it() -> None:
+    """R-415: what is found with the colours is found without them, too."""
+    redact = Redactor(("hunter2-Zq81-xx",))
+    assert redact(f"{AWS}\x1b[mX \x1b[1mhunter2\x1b[m-Zq81-xx") == f"{MARK}X {MARK}"
+    assert redact(f"{AWS}\x1b[mX") == f"{MARK}X"
+
+
+def test_a_named_value_in_json_in_json_is_found() -> None:
+    """R-415: the arguments of a call are JSON, and so may be what they write."""
+    inner = json.dumps({"api_key": "abcdefgh12345678ij", "db": "password"})
+    for text in (inner, json.dumps(inner), json.dumps({"content": inner}), json.dumps(json.dumps(inner))):
+        shown = Redactor(("password",))(text)
+        assert (shown.count(MARK), "abcdefgh" in shown, "password" in shown) == (2, False, False)
+
+
+@pytest.mark.parametrize("text", ["\x1b[" * 50_000, "\\x1b[0" * 50_000, f"\x1b[1m{OPENAI}" * 5_000, "%20eyJ" * 50_000])
+def test_escapes_and_colours_without_end_are_looked_through_once(text: str) -> None:
+    """R-415: the search stays linear; a quadratic one would not come to its end here."""
+    assert OPENAI not in Redactor(("hunter2-Zq81-xx",))(text * 4)
