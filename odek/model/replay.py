@@ -42,7 +42,7 @@ _CALL_KEYS = frozenset({"name", "arguments", "id"})
 _USAGE_KEYS = ("input_tokens", "output_tokens", "cached_tokens")
 _DENIED = '{"error":"operation denied'
 _SHOWN = 400
-_FORMAT_HINT = "see odek/model/replay.py, or record one with --record FILE"
+_FORMAT_HINT = "record one with --record FILE, and look at its lines"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -355,7 +355,7 @@ def probe(docker: Docker, *, sleep: Callable[[float], None], timed_out: bool = F
         raise DaemonUnreachable(
             "no client",
             "the docker client was not found on PATH",
-            hint="install Docker (on Debian: apt-get install docker.io), or use --no-sandbox to run on this host",
+            hint="install Docker (on Debian: apt-get install docker.io)",
         ) from error
     except ExecutableMissing as error:  # it is there, and is not a program that runs here
         raise SandboxConfigError(

@@ -221,11 +221,11 @@ def test_probe_of_a_program_that_does_not_run_here_stops() -> None:
 
 
 def test_probe_without_a_client_finds_no_daemon() -> None:
-    """R-7."""
+    """R-7, R-416: `odek demo` and `odek bundle` have no --no-sandbox, and a plan refuses it."""
     docker = NoDocker()
     with pytest.raises(DaemonUnreachable) as refused:
         probe(docker, sleep=lambda _: None)
-    assert refused.value.because == "no client"
+    assert (refused.value.because, "--no-sandbox" in refused.value.hint) == ("no client", False)
 
 
 def test_client_that_cannot_be_started_at_present_is_no_missing_daemon() -> None:
