@@ -112,8 +112,10 @@ _CUT_KEY = pattern(
     r"hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
 )
 _ESCAPES = ("\x1b", "\\x1b", "\\u001b", "\\033", "\\e[")
-_COLOUR = pattern(r"(?:\x1b|\\x1b|\\u001b|\\033|\\e)(?:\[[0-?]{0,64}[ -/]{0,4}[@-~]|\(B)")
+_COLOUR = pattern(r"(?:\x1b|\\{1,16}(?:x1b|u001b|033|e))(?:\[[0-?]{0,64}[A-Za-z]|\(B)")
 """what a terminal takes for colours and the like, as it is or as JSON, `visible` and programs write it"""
+_HIDDEN = "\ud800"  # in place of each character of a secret; it is in no text
+_RUN = pattern(f"{_HIDDEN}+")
 _PART_LENGTH = 4  # of a known secret next to a cut; fewer characters reveal little, and occur in every text
 _LONGEST_KEY = 512  # characters looked at for such a beginning
 _REACH = 24 << 10  # characters: as many as what _FORMATS finds can have, but for a key that has no limit
@@ -169,22 +171,13 @@ class Redactor:
         return self._words[found[0][len(found["keep"]) :]] if found else ""
 
     def _replaced(self, text: str, mark: Callable[[str], str]) -> str:
-        hits: list[str] = []
-
-        def noted(secret: str) -> str:
-            hits.append(secret)
-            return mark(secret)
-
-        found = self._found(text, noted)
         if not any(escape in text for escape in _ESCAPES):
-            return found
-        plain = self._found(_COLOUR.sub("", text), mark)  # a colour may begin in a secret, or just before a key
-        if _COLOUR.sub("", found) == plain:
-            return found
-        for hit in hits:
-            if len(hit) >= _LINE_LENGTH and any(hit + escape in text for escape in _ESCAPES):  # only a colour ends it
-                plain = plain.replace(hit, mark(hit))
-        return plain
+            return self._found(text, mark)
+        hidden = self._found(text, _hide)
+        plain = _with_colours(self._found(_COLOUR.sub("", text), _hide), text)  # one may be in a secret, or end there
+        if _HIDDEN in plain:
+            hidden = "".join(_HIDDEN if _HIDDEN in pair else pair[0] for pair in zip(hidden, plain, strict=True))
+        return _RUN.sub(lambda run: mark(text[run.start() : run.end()]), hidden)
 
     def _found(self, text: str, mark: Callable[[str], str]) -> str:
         def marked(match: re.Match[str]) -> str:
@@ -226,6 +219,22 @@ class Redactor:
         """Return how many characters at the beginning of `text` are the end of a secret, 0 for none."""
         likely = (form for form in self._known if form[-_PART_LENGTH:] in text)
         return max((_overlap(text, form) for form in likely), default=0)
+
+
+def _hide(secret: str) -> str:
+    return _HIDDEN * len(secret)
+
+
+def _with_colours(plain: str, text: str) -> str:
+    """Return `text` with what is hidden in `plain`, which is `text` without its colours; those in it are as well."""
+    pieces, taken, place = [], 0, 0
+    for colour in _COLOUR.finditer(text):
+        size = colour.start() - place
+        pieces.append(plain[taken : taken + size])
+        taken, place = taken + size, colour.end()
+        is_inside = taken > 0 and plain[taken - 1 : taken + 1] == _hide("..")
+        pieces.append(_hide(colour[0]) if is_inside else colour[0])
+    return "".join((*pieces, plain[taken:]))
 
 
 def _overlap(after: str, before: str) -> int:

@@ -212,19 +212,38 @@ def test_what_only_looks_like_a_key_behind_an_escape_stays(text: str) -> None:
     "colour", ["\x1b[m", "\x1b[01;31m\x1b[K", "\x1b[38;2;1;2;3m", "\x1b(B\x1b[m", "\\x1b[0m", "\\u001b[m", "\\033[1m"]
 )
 def test_a_secret_with_colours_in_it_is_found(secret: str, colour: str) -> None:
-    """R-415: `grep --color` marks a part of it; a terminal, and a model, see it whole. Other colours stay."""
+    """R-415: `grep --color` marks a part of it; a terminal, and a model, see it whole. What is around it stays."""
     redact = Redactor(("hunter2-Zq81-xx", "hunter2 of two words"))
     for cut in (1, 5, len(secret) - 1):
-        assert redact(f"a {colour}{secret[:cut]}{colour}{secret[cut:]}{colour} b") == f"a {MARK} b"
+        assert redact(f"a {colour}{secret[:cut]}{colour}{secret[cut:]}{colour} b") == f"a {colour}{MARK}{colour} b"
     alone = f"{colour}a{colour} {secret} {colour}b"
     assert redact(alone) == alone.replace(secret, MARK)
 
 
-def test_a_key_that_a_colour_ends_is_found_next_to_a_secret_with_colours_in_it() -> None:
-    """R-415: what is found with the colours is found without them, too."""
-    redact = Redactor(("hunter2-Zq81-xx",))
-    assert redact(f"{AWS}\x1b[mX \x1b[1mhunter2\x1b[m-Zq81-xx") == f"{MARK}X {MARK}"
-    assert redact(f"{AWS}\x1b[mX") == f"{MARK}X"
+@pytest.mark.parametrize(
+    "written", ["\x1b[m", "\\033[1m", "\\\\\\e[31m", "\\x1b[0m", "\x1b[ ", '\x1b["', "\x1b[\n", "\\e[\\"]
+)
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_what_loses_a_secret_with_colours_stays_json(written: str, times: int) -> None:
+    """R-415: the arguments of a call, which may be JSON in JSON, lose whole escapes."""
+    value: object = f"printf 'hunter2\x1b[m-Zq81-xx {written}{OPENAI} hunter2{written}-Zq81-xx {OPENAI}{written}'"
+    for _ in range(times):
+        value = json.dumps({"command": value})
+    shown: object = Redactor(("hunter2-Zq81-xx",))(str(value))
+    for _ in range(times):
+        shown = json.loads(str(shown))["command"]
+    assert str(shown).startswith(f"printf '{MARK} {written}{MARK} ")
+    assert str(shown).endswith(f" {MARK}{written}'")
+
+
+@pytest.mark.parametrize("secret", [OPENAI, "m-hunter2-Zq81", "Kunter2 of two words"])
+@pytest.mark.parametrize("begun", ["\x1b[", "\\x1b[", "\x1b"])
+def test_what_is_found_with_the_colours_stays_found(secret: str, begun: str) -> None:
+    """R-415: the beginning of a secret may end what looks like a colour; and a colour may end a key."""
+    redact = Redactor(("m-hunter2-Zq81", "Kunter2 of two words", "hunter2-Zq81-xx"))
+    rest = redact(f"{begun}{secret} hunter2\x1b[m-Zq81-xx {AWS}\x1b[mX")
+    assert rest.endswith(f" {MARK} {MARK}\x1b[mX")
+    assert secret[1:] not in rest
 
 
 def test_a_named_value_in_json_in_json_is_found() -> None:
