@@ -67,11 +67,13 @@ class Lifecycle:
         if self._closed:
             return ""
         self._closed = True
+        self._lease.pump(0)
+        unheld = self._lease.exited  # podman's client ends when the container is restarted, which then runs on
         self._lease.release()
         deadline = self.clock() + CLOSE_TIMEOUT_S
         while not self._lease.exited and self.clock() < deadline:
             self._lease.pump(CLOSE_TIMEOUT_S)
-        gone = self._lease.exited
+        gone = self._lease.exited and not (unheld and self._state())
         self._lease.close()
         if not gone and not self._remove():
             if self._watcher is not None:
@@ -88,11 +90,14 @@ class Lifecycle:
             return False
 
     def require_alive(self) -> None:
-        """Raises SandboxLost when the lease has ended, and the container with it."""
+        """Raises SandboxLost when the lease has ended, and the container with it, or runs anew without it."""
         if not self._closed:
             self._lease.pump(0)
             if not self._lease.exited:
                 return
+            state = self._state()
+            if _is_up(state) and self._is_another(state):
+                self.give_up(_RESTARTED)
         raise lost("its container is gone")
 
     def require_running(self, words: str = "") -> dict[str, Any]:
@@ -104,15 +109,18 @@ class Lifecycle:
         self.require_alive()
         deadline = self.clock() + RESTART_TIMEOUT_S
         state = self._state()
-        while state and state.get("Running") is not True and self.clock() < deadline and not self._lease.exited:
+        while state and not _is_up(state) and self.clock() < deadline and not self._lease.exited:
             self._wait(0.2)  # a restart stops it first; one that has really ended is removed, too
             state = self._state()
-        if state.get("Running") is not True:
+        if not _is_up(state):
             self.close()
             raise lost(words or "its container is gone")
-        if state.get("Restarting") is True or self.facts.started_at not in ("", state.get("StartedAt")):
+        if state.get("Restarting") is True or self._is_another(state):
             self.give_up(_RESTARTED)
         return state
+
+    def _is_another(self, state: dict[str, Any]) -> bool:
+        return self.facts.started_at not in ("", state.get("StartedAt"))
 
     def _wait(self, seconds: float) -> None:
         until = self.clock() + seconds
@@ -120,7 +128,8 @@ class Lifecycle:
             self._lease.pump(seconds)
 
     def _state(self) -> dict[str, Any]:
-        state = (inspect(self.docker, "container", self.facts.id).only or {}).get("State")
+        shown = inspect(self.docker, "container", self.facts.id, timeout_s=PROBE_TIMEOUT_S).only or {}
+        state = shown.get("State")
         return state if isinstance(state, dict) else {}
 
     def require_same(self, refusal: str) -> None:
@@ -158,9 +167,16 @@ class Lifecycle:
         state = self.require_running(docker_output(done))
         if state.get("Paused") is True:
             return f"the container is paused; `docker unpause {self.facts.name}` lets it go on"
-        counted, usable = self.count()
-        why = explain_unrun(done, counted, self.spec, cut=refusal == scripts.CUT)
-        return why if usable else f"{why}; {self.make_room(why)}"
+        before = self.counters
+        usable = self.count()[1]
+        why = self._explain(done, before, refusal)
+        if usable:
+            return why
+        made_room = self.make_room(why)
+        return f"{self._explain(done, before, refusal)}; {made_room}"  # podman can count only now
+
+    def _explain(self, done: Completed, before: Counters, refusal: str) -> str:
+        return explain_unrun(done, self.counters.since(before), self.spec, cut=refusal == scripts.CUT)
 
     def make_room(self, why: str) -> str:
         """Stop everything in a container in which no process can be made any more; return that in words.
@@ -180,6 +196,11 @@ class Lifecycle:
     def exec_argv(self, script: str, args: tuple[str, ...] = (), *, call: str = "") -> tuple[str, ...]:
         """Return the docker arguments that run a script in here; see argv.exec_argv."""
         return exec_argv(self.facts.id, user=self.spec.user, script=script, args=args, call=call)
+
+
+def _is_up(state: dict[str, Any]) -> bool:
+    """Return whether a container runs; podman says of a paused one that it does not. Pure."""
+    return state.get("Running") is True or state.get("Paused") is True
 
 
 def lost(why: str) -> SandboxLost:

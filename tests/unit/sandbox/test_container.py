@@ -403,9 +403,54 @@ def test_command_in_a_container_that_is_gone_is_not_tried() -> None:
     """R-42: the lease's client ends with the container."""
     box = Box()
     box.lease.ended = True
-    with pytest.raises(SandboxLost):
+    box.docker.on(*INSPECT, stdout="[]", code=1)
+    with pytest.raises(SandboxLost, match=r"^the sandbox was lost: its container is gone$"):
         box.run()
-    assert box.docker.calls == []
+    assert box.docker.called("exec") == []
+
+
+@pytest.mark.parametrize("closed_at_once", [True, False])
+@pytest.mark.parametrize(("shown", "removed"), [(AFTER, True), (BEFORE, True), (DOWN, True), (None, False)])
+def test_container_that_has_lost_its_lease_is_removed(shown: str | None, removed: bool, closed_at_once: bool) -> None:
+    """R-400: podman's client ends with a restart, and the container runs on, held by nothing."""
+    box = Box(facts=replace(FACTS, started_at=BEFORE))
+    box.lease.ended = True
+    state = [{"State": {"Running": shown != DOWN, "StartedAt": shown}}]
+    box.docker.on(*INSPECT, stdout=json.dumps(state if shown is not None else []), code=int(shown is None))
+    box.docker.on("rm", "--force", "--volumes", "--", CONTAINER_ID)
+    if not closed_at_once:
+        why = "its container was restarted from outside" if shown == AFTER else "its container is gone"
+        with pytest.raises(SandboxLost, match=f"^the sandbox was lost: {why}$"):
+            box.run()
+    assert box.container.close() == ""
+    assert bool(box.docker.called("rm")) is removed
+
+
+def test_paused_container_of_podman_is_told_as_paused() -> None:
+    """R-401: podman says that it is paused and that it does not run."""
+    box = Box(facts=replace(FACTS, started_at=BEFORE))
+    box.docker.on("exec", code=255, stderr="Error: can only create exec sessions on running containers\n")
+    shown = {"Status": "paused", "Running": False, "Paused": True, "StartedAt": BEFORE}
+    box.docker.on(*INSPECT, stdout=json.dumps([{"State": shown}]))
+    ended = box.run()
+    note = "the command did not run: the container is paused; `docker unpause odek-7-1` lets it go on"
+    assert (ended.code, ended.notes) == (None, (note,))
+
+
+def test_process_limit_is_named_where_it_can_be_counted_only_after_making_room() -> None:
+    """R-402: where the table is full podman starts no exec at all, so nothing is counted before."""
+    box = Box()
+    box.docker.on("exec", has=COUNTERS, code=255, stderr="Error: procReady not received\n", times=1)
+    box.docker.on("exec", has=COUNTERS, code=FORKED, stdout="processes=3\n")
+    box.docker.on("exec", has=scripts.STOP_ALL)
+    box.docker.on("exec", code=255, stderr="Error: OCI runtime error: runc: exec failed: procReady not received\n")
+    box.docker.on(*INSPECT, stdout=state(True))
+    ended = box.run()
+    note = (
+        "the command did not run: the process limit of 4096 was reached; everything that was running in the sandbox "
+        "was stopped to make room for new commands"
+    )
+    assert (ended.code, ended.notes) == (None, (note,))
 
 
 def test_close_ends_the_container_by_its_lease() -> None:
