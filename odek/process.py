@@ -148,7 +148,7 @@ class Running:
         """
         current_token().raise_if_cancelled()
         if not self._watched():
-            self._await_exit(min(max(timeout_s, 0), _SLICE_S))
+            self.await_exit(min(max(timeout_s, 0), _SLICE_S))
             return
         for key, _ in self._selector.select(min(max(timeout_s, 0), _SLICE_S)):
             if key.data == "stdin":
@@ -259,7 +259,8 @@ class Running:
         """Return the pipes from or to which something may still go; none of a child that was closed."""
         return list((self._selector.get_map() or {}).values())  # None after its close
 
-    def _await_exit(self, timeout_s: float) -> None:
+    def await_exit(self, timeout_s: float) -> None:
+        """Wait for the child alone, which is not read from meanwhile; also in a turn that was cancelled."""
         try:
             self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:

@@ -36,7 +36,18 @@ _QUOTED_LINES = 20
 _STYLE = pattern(r"\x1b\[[0-9;]*m")
 _WHEN_GONE = 'while read -r _; do :; done; exec "$@" </dev/null >/dev/null 2>&1'
 # the client has a process group of its own
-_KILL_WHEN_GONE = 'while read -r _; do :; done; kill -s KILL -- "-$1"'
+_KILL_WHEN_GONE = """\
+below() { for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do echo "$child"; below "$child"; done; }
+while read -r _; do :; done
+all=$(below "$1") tries=0
+kill -s TERM -- "-$1"
+while kill -s 0 "$1" 2>/dev/null && [ $((tries += 1)) -le 20 ]; do sleep 0.1; all="$all $(below "$1")"; done
+for each in $all; do all="$all $(below "$each")"; done
+for each in "-$1" $all; do kill -s KILL -- "$each"; done 2>/dev/null
+"""
+"""ends a client and what it has started: podman's own, or a signal at a bad moment, would leave a build's RUN step at
+work, a process in a container that is the client's grandchild (M-28)"""
+_END_S = 3.0  # it has two seconds
 _NOT_DOCKER_HINT = "`docker version` must print a server version; `command -v docker` shows which program it is"
 
 # How Docker's client says that nobody answered (20.10 to 29).
@@ -91,6 +102,7 @@ class DockerProcess(Protocol):
     def supply(self, data: bytes) -> None: ...
     def release(self) -> None: ...
     def kill(self) -> None: ...
+    def await_exit(self, timeout_s: float) -> None: ...
     def close(self) -> None: ...
     def wait(self, timeout_s: float) -> Completed: ...
     def completed(self) -> Completed: ...
@@ -132,7 +144,7 @@ class Docker(Protocol):
         ...
 
     def kill_when_gone(self, client: DockerProcess) -> DockerProcess | None:
-        """Have a client killed when this process has ended; closing what is returned calls it off. None as above."""
+        """Have a client ended when this process has ended; closing what is returned calls it off. None as above."""
         ...
 
 
@@ -277,7 +289,7 @@ def run_long(
     limit_bytes: int = HELPER_LIMIT_BYTES,
     clock: Callable[[], float] = time.monotonic,
 ) -> Completed:
-    """Run one docker command that may take minutes; the client is killed with odek, or when its time is up.
+    """Run one docker command that may take minutes; the client is ended with odek, or when its time is up.
 
     Every `every_s` seconds `emit` gets `doing`, how long it has taken, and the last line that was printed:
     some commands report on stdout, some on stderr.
@@ -296,9 +308,20 @@ def run_long(
         timed_out = not client.finished
     finally:
         if watcher is not None:
-            watcher.close()
+            _end_by(watcher, client)
         client.close()
     return replace(client.completed(), stderr=errors.output(), timed_out=timed_out)
+
+
+def _end_by(watcher: DockerProcess, client: DockerProcess) -> None:
+    """End a client that is still at work as the end of odek would, and its watcher in any case."""
+    if not client.exited:
+        watcher.release()
+        deadline = time.monotonic() + _END_S
+        while not watcher.exited and time.monotonic() < deadline:
+            client.await_exit(0.02)  # until then its pid stays taken, and the watcher waits
+            watcher.await_exit(0.02)
+    watcher.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -258,6 +258,10 @@ class FakePending:
         if not self.exited:
             self.killed, self.code = True, KILLED
 
+    def await_exit(self, timeout_s: float) -> None:
+        if not self.exited:
+            self._docker.pass_time(timeout_s)
+
     def close(self) -> None:
         self.kill()
         self.closed = True

@@ -301,23 +301,44 @@ def test_client_that_is_no_program_is_missing(tmp_path: Path) -> None:
             run_docker(DockerCli(str(path), {}), "version")
 
 
-def test_client_of_a_killed_odek_is_killed(tmp_path: Path) -> None:
-    """E13: SIGKILL cannot be caught, so a watcher ends the client of a build, and with it the build."""
+@pytest.mark.parametrize(("answer", "code", "cleaned"), [("echo clean; exit 7", 7, "clean\n"), ("", -9, "")])
+def test_client_of_a_killed_odek_is_asked_to_end_and_then_killed(
+    answer: str, code: int, cleaned: str, tmp_path: Path
+) -> None:
+    """E13, R-403: SIGKILL cannot be caught, so a watcher ends the client of a build, and with it the build."""
     program = tmp_path / "docker"
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.write_text(f"#!/bin/sh\ntrap '{answer}' TERM\necho ready >&2\nwhile :; do sleep 0.1; done\n")
     program.chmod(0o755)
     docker = DockerCli(str(program), {"PATH": os.defpath})
     client = docker.start("build")
     watcher = docker.kill_when_gone(client)
     try:
         assert watcher is not None
-        assert not client.exited
+        while b"ready" not in client.completed().stderr.data:
+            client.pump(1)
         watcher.release()  # what the kernel does to the pipe of a process that is gone
-        assert client.wait(30).code == -signal.SIGKILL
+        while not client.finished:
+            client.pump(1)
+        assert (client.completed().code, client.stdout.text) == (code, cleaned)
     finally:
         client.close()
         if watcher is not None:
             watcher.close()
+
+
+@pytest.mark.parametrize("begin", ["sleep 600 &", "setsid sleep 600 &", "setsid sh -c 'setsid sleep 600; :' &"])
+def test_what_the_client_of_a_build_has_started_ends_with_it(begin: str, tmp_path: Path) -> None:
+    """R-403: also in a session of its own, as the RUN step of a build of podman's."""
+    program = tmp_path / "docker"
+    program.write_text(f"#!/bin/sh\nexec 3>{tmp_path}/held\n{begin}\necho ready >&2; wait; sleep 600\n")
+    program.chmod(0o755)
+    os.mkfifo(tmp_path / "held")
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    docker = DockerCli(str(program), {"PATH": os.environ["PATH"]})
+    run_long(docker, "build", doing="at work", emit=lambda _: None, timeout_s=0.5)
+    os.set_blocking(held, True)
+    assert os.read(held, 1) == b""  # all that had it open are gone
+    os.close(held)
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -328,6 +349,7 @@ def test_long_command_says_what_it_does_and_is_killed_when_its_time_is_up(args: 
     said: list[str] = []
     done = run_long(docker, *args, doing="at work", emit=texts_to(said), timeout_s=11, every_s=5, clock=docker.now)
     assert (done.timed_out, done.code) == (True, -9)
+    assert docker.watchers[0].released
     assert said == ["at work: 5 s, last\\x1b[2J", "at work: 10 s, last\\x1b[2J"]
     assert [(watcher.args[:2], watcher.closed) for watcher in docker.watchers] == [(("kill", args[0]), True)]
     docker.assert_no_client_left()
