@@ -81,6 +81,7 @@ def _end(target: socket.socket) -> None:
         pass
 
 
+@pytest.mark.docker_only  # podman has no daemon from which a client could be cut off (M-27)
 @pytest.mark.parametrize("command", ["sleep 1", "exit 0", "exit 3", "kill -9 $$", "kill -9 $PPID"])
 def test_command_whose_beginning_was_not_heard_is_not_run_again(command: str, boxes: Boxes, tmp_path: Path) -> None:
     """E1: in an exec that waits and in one of its own, while the command is at work and when it has ended."""

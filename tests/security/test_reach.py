@@ -17,7 +17,8 @@ from support.docker_engine import Engine, gateway_of_the_bridge
 from support.odek_process import Odek
 from support.scenario import listener_on_the_host, run_script, tool_results
 
-from odek.sandbox.seccomp import is_own_profile
+from odek.sandbox.podman import docker_inspect
+from odek.sandbox.seccomp import OPTION, is_own_profile
 
 CANARY = "canary-7f3"
 
@@ -56,15 +57,19 @@ def test_container_has_no_privileges(sandboxed: Odek, docker_engine: Engine) -> 
     Docker's own, a process limit, `/tmp` without programs and setuid, and of bounded size; proved by inspecting the
     running container.
     """
-    host = inspect_during(sandboxed, docker_engine)["HostConfig"]
+    seen = inspect_during(sandboxed, docker_engine)
+    podman = "OCIRuntime" in seen
+    host = (docker_inspect(seen) if podman else seen)["HostConfig"]
     assert isinstance(host, dict)
     wanted = {
-        "CapDrop": ["ALL"], "CapAdd": None, "Privileged": False, "Devices": [],
-        "PidsLimit": 4096, "PidMode": "", "IpcMode": "private", "UTSMode": "", "NetworkMode": "none",
+        "CapDrop": ["ALL"], "CapAdd": [] if podman else None, "Privileged": False, "Devices": [], "PidsLimit": 4096,
+        "PidMode": "", "IpcMode": "private", "UTSMode": "private" if podman else "", "NetworkMode": "none",
         "AutoRemove": True,
     }  # fmt: skip
     assert {key: host[key] for key in wanted} == wanted
     privileges, seccomp = host["SecurityOpt"]
+    if podman:  # shows the name of the file
+        seccomp = OPTION + Path(seccomp.removeprefix(OPTION)).read_text()
     assert (privileges, is_own_profile(seccomp)) == ("no-new-privileges", True)
     assert {"noexec", "nosuid", "nodev", f"size={1 << 30}"} <= set(host["Tmpfs"]["/tmp"].split(","))
 
@@ -170,6 +175,7 @@ def network(docker_engine: Engine) -> Iterator[tuple[str, str]]:
     docker_engine.run("network", "rm", name)
 
 
+@pytest.mark.docker_only  # with podman networks are refused
 def test_networks_are_exactly_those_named(sandboxed: Odek, docker_engine: Engine, network: tuple[str, str]) -> None:
     """S-8 Attached networks are exactly those that were named and shown, by full ID; nothing is guessed, a prefix does
     not count, and one that joined or was made again in between stops the run.
