@@ -47,6 +47,7 @@ for each in "-$1" $all; do kill -s KILL -- "$each"; done 2>/dev/null
 """
 """ends a client and what it has started: podman's own, or a signal at a bad moment, would leave a build's RUN step at
 work, a process in a container that is the client's grandchild (M-28)"""
+_AWAY = "/proc"  # where nothing can be made
 _END_S = 3.0  # it has two seconds
 _NOT_DOCKER_HINT = "`docker version` must print a server version; `command -v docker` shows which program it is"
 
@@ -119,8 +120,9 @@ class Docker(Protocol):
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        away: bool = False,
     ) -> DockerProcess:
-        """Return the client at work. Raises ExecutableMissing."""
+        """Return the client at work, `away` from the working directory if need be. Raises ExecutableMissing."""
         ...
 
     def ahead(self, *calls: tuple[str, ...]) -> AbstractContextManager[None]:
@@ -185,6 +187,7 @@ class DockerCli:
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        away: bool = False,
     ) -> DockerProcess:
         is_plain = stdin is None and not hold_stdin and on_stdout is None and on_stderr is None
         return (self._take_begun(args) if is_plain else None) or Running(
@@ -192,6 +195,7 @@ class DockerCli:
             env=self._settled(),
             stdin=stdin,
             hold_stdin=hold_stdin,
+            cwd=_AWAY if away and os.path.isdir(_AWAY) else None,
             limit_bytes=limit_bytes,
             on_stdout=on_stdout,
             on_stderr=on_stderr,

@@ -108,6 +108,20 @@ def test_run_on_podman_is_right_or_refused(podman: Podman, on_podman: Odek, tmp_
     assert podman.containers() == []
 
 
+def test_full_memory_leaves_no_file_behind_a_link_of_the_folder(
+    podman: Podman, on_podman: Odek, tmp_path: Path
+) -> None:
+    """R-404: with control groups v1 podman's monitor makes an empty file `oom` where it was started (M-34)."""
+    model = write_recording(
+        tmp_path / "model.jsonl", "ln -s ../made oom; awk 'BEGIN { x = \"0123456789\"; while (1) x = x x }'; sleep 1"
+    )
+    flags = ("--sandbox", "--sandbox-memory", "32m", "--base-url", model)
+    done = on_podman.run("run", *flags, "a task", env={"PATH": podman.path})
+    if "cannot enforce" not in done.stderr:
+        assert (done.code, os.listdir(on_podman.cwd)) == (0, ["oom"]), done
+    assert "made" not in os.listdir(on_podman.cwd.parent)
+
+
 def test_networks_are_refused_on_podman(podman: Podman, on_podman: Odek) -> None:
     """D-13: in one sentence, before anything is started."""
     flags = ("--sandbox-networks", "backend", "--base-url", "http://127.0.0.1:1")

@@ -58,6 +58,7 @@ class Call:
     args: tuple[str, ...]
     stdin: bytes | None
     hold_stdin: bool
+    away: bool = False
 
 
 @dataclass(slots=True)
@@ -115,12 +116,13 @@ class FakeDocker:
         limit_bytes: int = HELPER_LIMIT_BYTES,
         on_stdout: Callable[[bytes], None] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        away: bool = False,
     ) -> FakePending:
         stdin = stdin if stdin is None or isinstance(stdin, bytes) else b"".join(stdin)
         rule = next((rule for rule in self._rules if rule.matches(args, hold_stdin=hold_stdin)), None)
         assert rule is not None, f"not in the script: docker {args!r}"
         rule.used += 1
-        self.calls.append(Call(args, stdin, hold_stdin))
+        self.calls.append(Call(args, stdin, hold_stdin, away))
         if rule.raises is not None:
             raise rule.raises
         client = self.make(

@@ -174,7 +174,9 @@ def _run(
     labels = (*world.owner.labels(nonce), *world.labels)
     numbered = f"odek-{world.owner.pid}-{world.next_number()}"
     for name in (numbered, f"{numbered}-{nonce[:_SUFFIX_DIGITS]}"):
-        lease = docker.start(*run_argv(spec, name=name, labels=labels), hold_stdin=True, limit_bytes=_LEASE_BYTES)
+        argv = run_argv(spec, name=name, labels=labels)
+        # podman's monitor may leave a file in the folder where it is started, through a link of that name (M-34)
+        lease = docker.start(*argv, hold_stdin=True, limit_bytes=_LEASE_BYTES, away=spec.engine.podman)
         started = world.clock()
         ready = False
         try:

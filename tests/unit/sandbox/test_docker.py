@@ -293,6 +293,16 @@ def test_client_gets_an_environment_in_which_calls_mean_what_they_say(tmp_path: 
     assert env == kept | fixed | {"DOCKER_CLI_HINTS": "false", "BUILDX_NO_DEFAULT_ATTESTATIONS": "true"}
 
 
+@pytest.mark.parametrize("away", [False, True])
+def test_client_that_is_to_be_away_cannot_make_a_file_where_it_is(away: bool, tmp_path: Path) -> None:
+    """R-404."""
+    program = tmp_path / "docker"
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    done = DockerCli(str(program), {"PATH": os.defpath}).start("run", away=away).wait(30)
+    assert done.stdout.text == f"{'/proc' if away else os.getcwd()}\n"
+
+
 def test_client_that_is_no_program_is_missing(tmp_path: Path) -> None:
     """R-7."""
     (tmp_path / "docker").write_text("")

@@ -437,6 +437,17 @@ def test_answers_of_podman_prove_a_container_too(scene: Scene) -> None:
     assert scene.start().facts == FACTS
 
 
+@pytest.mark.parametrize("podman", [False, True])
+def test_monitor_of_podman_is_not_started_in_the_working_directory(podman: bool, scene: Scene) -> None:
+    """R-404: Docker's client is, for it may be given addresses and certificates by relative paths."""
+    if podman:
+        scene.spec = replace(scene.spec, engine=Engine(podman=True))
+        scene.docker.on("inspect", stdout=shown(scene.spec, lambda value: value.update(podman_inspect(value))))
+    script(scene, *(["inspect"] if podman else []))
+    scene.start()
+    assert {call.args[0] for call in scene.docker.calls if call.away} == ({"run"} if podman else set())
+
+
 def test_what_a_check_makes_after_it_was_given_up_is_removed(scene: Scene) -> None:
     """R-37: it goes on without its client until the container is gone."""
     late = Path(scene.spec.workdir, f".odek-nonce-{MARKER}.w")
