@@ -7,6 +7,11 @@ escapes is a bug and leaves with EXIT_BUG.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 EXIT_OK = 0
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -33,6 +38,10 @@ class OdekError(Exception):
         self.hint = hint
         self.detail = detail
         """the words of Docker or a provider, quoted below the message"""
+
+    def redact(self, redact: Callable[[str], str]) -> None:
+        """Take the secrets out of what it says: others' words are in it (R-395)."""
+        self.message, self.hint, self.detail = redact(self.message), redact(self.hint), redact(self.detail)
 
 
 class UsageError(OdekError):

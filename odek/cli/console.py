@@ -70,6 +70,7 @@ class _Redacting(ABC):
         self._terminal = terminal
         self._redactor = redactor
         self._redacted: RedactedEvents | None = None
+        terminal.redact = self.redact
 
     def __call__(self, event: Event) -> None:
         for seen in self._events.take(event):

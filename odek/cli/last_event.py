@@ -27,6 +27,7 @@ class Output(Protocol):
     @property
     def stdout_descriptor(self) -> int: ...
     def answer(self, text: str) -> None: ...
+    def redact(self, text: str, /) -> str: ...
 
 
 class LastEvent:
@@ -55,6 +56,8 @@ class LastEvent:
         """Print what went wrong and return the exit code; a stdout that takes nothing changes nothing."""
         if not self._is_printed:
             self._is_printed = True
+            with suppress(OdekError):
+                error.redact(self._terminal.redact)
             with suppress(OSError, OdekError, Interrupted):
                 self._terminal.answer(json.dumps(self._error_fields(error)))
         return error.exit_code

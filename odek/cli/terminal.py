@@ -53,6 +53,8 @@ class Terminal:
         """whether the answer is for a program: also a terminal gets nothing but the answer, as it is written"""
         self.last_event: LastEvent | None = None
         """with --json: what its last line will say"""
+        self.redact: Callable[[str], str] = str
+        """takes secrets out of what stderr says, for others' words are in it; a turn's knows those of its settings"""
         for stream in (stdout, stderr):
             if hasattr(stream, "reconfigure"):  # LANG=C: degrade instead of failing (B47)
                 stream.reconfigure(errors="backslashreplace", newline="\n")
@@ -222,7 +224,7 @@ class Terminal:
                 self.asked_s += time.monotonic() - began
 
     def note(self, text: str) -> None:
-        self.sentence(f"odek: {visible_lines(text)}")
+        self.sentence(f"odek: {visible_lines(self._without_secrets(text))}")
 
     def aside(self, text: str) -> None:
         """Print a note during a wait and show the status again."""
@@ -237,12 +239,13 @@ class Terminal:
             self.show_status(what)
 
     def warn(self, text: str, hint: str = "") -> None:
-        self.sentence(f"odek: warning: {_message(text)}", "yellow")
+        self.sentence(f"odek: warning: {_message(self._without_secrets(text))}", "yellow")
         if hint:
-            self.sentence(f"odek: hint: {_message(hint)}")
+            self.sentence(f"odek: hint: {_message(self._without_secrets(hint))}")
 
     def error(self, error: OdekError) -> None:
-        """Print what is wrong, quoted words of others below it, and what to do."""
+        """Print what is wrong, quoted words of others below it, and what to do; `error` is without secrets then."""
+        error.redact(self._without_secrets)
         first, *rows = self._rows(f"odek: error: {_message(error.message)}")
         self.line("\n".join((first.replace("odek: error:", self.style("odek: error:", "red", "bold"), 1), *rows)))
         if error.detail:
@@ -262,7 +265,8 @@ class Terminal:
 
     def bug(self, error: BaseException, *, debug: bool, code: int) -> int:
         """Report what should never happen; return `code`."""
-        self.line(f"odek: internal error: {type(error).__name__}: {visible(str(error))} (in {_place_of(error)})")
+        said = self._without_secrets(str(error))
+        self.line(f"odek: internal error: {type(error).__name__}: {visible(said)} (in {_place_of(error)})")
         if debug:
             import traceback
 
@@ -270,6 +274,12 @@ class Terminal:
         else:
             self.line("odek: hint: this is a bug of odek; ODEK_DEBUG=1 shows where it happened")
         return code
+
+    def _without_secrets(self, text: str) -> str:
+        try:
+            return self.redact(text)
+        except OdekError:  # what holds the secrets cannot be read, which is said as an error
+            return text
 
     def _write(self, text: str) -> None:
         try:

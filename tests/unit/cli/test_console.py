@@ -29,7 +29,7 @@ from odek.cli.last_event import LastEvent
 from odek.cli.session_header import print_session_event
 from odek.cli.terminal import Terminal
 from odek.config.resolve import resolve
-from odek.errors import Interrupted, StateFileError
+from odek.errors import Interrupted, OdekError, StateFileError
 from odek.events import (
     ApprovalAnswered,
     ApprovalRequested,
@@ -624,3 +624,37 @@ def test_no_secret_is_in_the_events_for_machines() -> None:
     assert [line.get("text", line.get("content", line.get("answer"))) for line in lines] == [
         "it is ", f"{MARK}.", f"it is {MARK}.", MARK,
     ]  # fmt: skip
+
+
+def test_no_secret_is_in_the_error_that_ends_a_turn() -> None:
+    """R-395: on stderr and in the last event; a server's words may quote what it was sent."""
+    screen = Screen(is_terminal=False)
+    terminal = screen.terminal
+    terminal.last_event = LastEvent(terminal)
+    settings = resolve(make_layers(flags={"json": True}))
+    choose_sink(settings, terminal, lambda: Redactor((SECRET,)))
+    error = OdekError(f"refused {SECRET}", hint=f"not {SECRET}", detail=f"I was sent {SECRET}")
+    terminal.error(error)
+    terminal.last_event.fail(error)
+    terminal.bug(ValueError(SECRET), debug=False, code=3)
+    terminal.warn(f"it says: {SECRET}", f"so {SECRET}")  # a server of MCP that does not start
+    terminal.note(f"Docker says: {SECRET}")
+    said = json.loads(screen.stdout)
+    assert (said["message"], said["hint"], said["detail"]) == (f"refused {MARK}", f"not {MARK}", f"I was sent {MARK}")
+    assert (SECRET in screen.stderr, screen.stderr.count(MARK)) == (False, 7)
+
+
+def test_error_is_shown_where_the_secrets_cannot_be_read() -> None:
+    """R-395: that is the error, then."""
+
+    def unreadable() -> Redactor:
+        raise OdekError("secrets.env can be read by others")
+
+    screen = Screen(is_terminal=False)
+    screen.terminal.last_event = LastEvent(screen.terminal)
+    choose_sink(resolve(make_layers()), screen.terminal, unreadable)
+    error = OdekError("it ends")
+    screen.terminal.error(error)
+    assert screen.terminal.last_event.fail(error) == 1
+    assert "odek: error: it ends" in screen.stderr
+    assert json.loads(screen.stdout)["message"] == "it ends"
