@@ -90,9 +90,12 @@ def bind_option(mount: Mount) -> str:
 
 
 def cover_option(target: str) -> str:
-    """Return the `--mount` value for an empty folder at `target` that nothing can be written into."""
+    """Return the `--mount` value for an empty folder at `target` that nothing can be written into.
+
+    Of a tmpfs podman knows `ro` and not `readonly` (M-30); Docker knows both.
+    """
     quoted = target.replace('"', '""')
-    return f'type=tmpfs,"target={quoted}",readonly'
+    return f'type=tmpfs,"target={quoted}",ro'
 
 
 def volumes_in_memory(spec: SandboxSpec) -> tuple[str, ...]:

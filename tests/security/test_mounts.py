@@ -167,7 +167,9 @@ def test_what_is_mounted_below_the_folder_is_not_in_the_sandbox(boxes: Boxes, pr
             assert sorted(os.listdir(data)) == ["key", "made"]
         with pytest.raises(SandboxConfigError) as refused:
             boxes.start(docker=recursive(boxes.docker))
-        assert "what is mounted below a shared folder is shared as well" in refused.value.detail
+        # podman does not show what was asked for, the mounts themselves do
+        said = refused.value.message if boxes.kind.podman else refused.value.detail
+        assert ("is another mount" if boxes.kind.podman else "what is mounted below a shared folder is shared") in said
 
 
 def recursive(docker: DockerCli) -> DockerCli:

@@ -217,6 +217,11 @@ def test_exec_runs_the_script_as_the_user_with_positional_arguments() -> None:
     )  # fmt: skip
 
 
+def test_cover_is_in_words_that_docker_and_podman_know() -> None:
+    """F4, A6: of a tmpfs podman knows no `readonly` (M-30)."""
+    assert argv.cover_option('/workspace/a,"b') == 'type=tmpfs,"target=/workspace/a,""b",ro'
+
+
 def test_other_lines() -> None:
     """R-38, R-54, D-12: options end before the first name."""
     assert inspect_argv("container", "a", "b") == ("inspect", "--type", "container", "--", "a", "b")
