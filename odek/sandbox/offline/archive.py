@@ -188,6 +188,7 @@ _MAX_DOCUMENT_BYTES = 4 << 20
 _MAX_KEPT_BYTES = 64 << 20
 _MAX_LAYER_BYTES = _MAX_TOTAL_BYTES  # uncompressed, all together
 _GZIP = b"\x1f\x8b"
+_PIECE_BYTES = 1 << 20
 _OTHER_COMPRESSIONS = ((b"BZh", "bzip2"), (b"\xfd7zXZ", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _BLOB = pattern(r"blobs/sha256/([0-9a-f]{64})")
 _DIGEST = pattern(r"sha256:[0-9a-f]{64}")
@@ -319,6 +320,19 @@ def open_plain(file: BinaryIO, *, shown: str) -> BinaryIO:
                 hint=f"decompress it first: `{program} -d FILE`; gzip can stay",
             )
     return file
+
+
+def plain_pieces(path: str) -> Iterator[bytes]:
+    """Yield a file of `docker save` without its gzip. Raises OSError, EOFError and zlib.error."""
+    with open(path, "rb") as file:
+        plain = open_plain(file, shown=path)
+        while piece := plain.read(_PIECE_BYTES):
+            yield piece
+
+
+def is_gzip(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_GZIP)) == _GZIP
 
 
 def read_files(file: BinaryIO) -> Files:

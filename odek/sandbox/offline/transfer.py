@@ -15,7 +15,7 @@ from odek.sandbox.docker import Docker, docker_output, run_docker, run_long
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import daemon_machine, find_image, resolve_image
-from odek.sandbox.offline.archive import ArchivedImage, Layout, TarError, read_archive
+from odek.sandbox.offline.archive import ArchivedImage, Layout, TarError, is_gzip, plain_pieces, read_archive
 from odek.sandbox.offline.layout import archive_of, read_any_image
 from odek.text import visible
 
@@ -134,19 +134,19 @@ def _keeps_manifests(docker: Docker) -> bool:
 
 
 def _hand_over(path: str, layout: Layout | None, docker: Docker, emit: Sink) -> Completed:
-    """Have Docker load the file as it is, or the `layout` of it. Raises SandboxConfigError."""
+    """Have Docker load the file as it is, without its gzip (M-31), or the `layout` of it. Raises SandboxConfigError."""
     doing = f"loading {visible(path)}"
-    if layout is None:
-        return _carry(docker, *load_argv(path), doing=doing, emit=emit)
-    emit(Notice(doing))
     try:
-        pieces = archive_of(path, layout)
-        return run_long(docker, "load", doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S, stdin=pieces)
+        if layout or is_gzip(path):
+            emit(Notice(doing))
+            pieces = archive_of(path, layout) if layout else plain_pieces(path)
+            return run_long(docker, "load", doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S, stdin=pieces)
     except (TarError, OSError, EOFError, zlib.error) as error:
         raise SandboxConfigError(
             f'"{visible(path)}" could not be read to its end a second time; Docker has loaded nothing of it',
             hint="leave it as it is while it is loaded",
         ) from error
+    return _carry(docker, *load_argv(path), doing=doing, emit=emit)
 
 
 def _read_file(path: str, expected: tuple[str, ...], docker: Docker) -> tuple[ArchivedImage, os.stat_result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -208,6 +209,28 @@ def test_exchanged_file_is_noticed(tmp_path: Path) -> None:
     docker = FakeDocker().on("info", stdout="[]").on("load", react=exchange).on("image", "inspect", stdout=ID)
     with pytest.raises(SandboxConfigError, match="does not show the image"):
         load(tmp_path, docker)
+
+
+def test_compressed_file_is_handed_over_without_its_gzip(tmp_path: Path) -> None:
+    """R-381: podman 4.3 reads no compressed archive (M-31); also one of several members, as pigz writes it."""
+    plain = archive(["alpine:3.22"])
+    docker = FakeDocker().on("info", stdout="[]").on("load").on("image", "inspect", stdout=ID)
+    assert load(tmp_path, docker, data=gzip.compress(plain[:700]) + gzip.compress(plain[700:])) == ID
+    (call,) = (each for each in docker.calls if each.args[0] == "load")
+    assert (call.args, call.stdin) == (("load",), plain)
+
+
+@pytest.mark.parametrize("kind", ["cut", "other"])
+def test_compressed_file_that_changes_before_it_is_loaded_is_refused(kind: str, tmp_path: Path) -> None:
+    """R-381, D-12: Docker never gets its end, or what is loaded is not taken."""
+    packed = gzip.compress(archive())
+
+    def exchange(_: object) -> None:
+        (tmp_path / "x.tar").write_bytes(packed[:-9] if kind == "cut" else gzip.compress(b"another"))
+
+    docker = FakeDocker().on("info", stdout="[]", react=exchange).on("load").on("image", "inspect", stdout=ID)
+    with pytest.raises(SandboxConfigError, match=r"a second time|does not show"):
+        load(tmp_path, docker, data=packed)
 
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "FIFO"])
