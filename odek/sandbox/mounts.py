@@ -132,6 +132,13 @@ def are_of_container(inside: Sequence[MountPoint], container_id: str) -> bool:
     return len(container_id) == 64 and any(mount.target in _ENGINES_FILES and part in mount.root for mount in inside)
 
 
+def shares_memory(inside: Sequence[MountPoint], here: Sequence[MountPoint], folder: str) -> bool:
+    """Return whether the memory mounted at `folder` in a container is this machine's own there. Pure."""
+    own = {mount.device for mount in here if mount.target == folder}
+    # where this machine has a plain folder there, a disk shows in the container
+    return any(mount.target == folder and (mount.kind != "tmpfs" or mount.device in own) for mount in inside)
+
+
 def displaced(
     inside: Sequence[MountPoint], expected: Sequence[Expected], *, covered: Sequence[str], tmpfs: Sequence[str]
 ) -> tuple[str, ...]:

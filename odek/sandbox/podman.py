@@ -46,8 +46,9 @@ def docker_inspect(inspected: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `inspect` shows of a container as Docker would.
 
     podman lists the dropped capabilities one by one; what proves that none is left are the sets that
-    the container really got. Its "private" process namespace is Docker's default, and its "shareable"
-    memory is private until another program on the host starts a container that joins it.
+    the container really got. Its "private" process namespace is Docker's default. For its memory 4.3 shows
+    "shareable" whatever was asked for, the host's own as well (M-29): what counts is what podman was asked for, and
+    then what is mounted (mount_probe.py).
     """
     host = inspected.get("HostConfig")
     host = dict(host) if isinstance(host, Mapping) else {}
@@ -55,6 +56,19 @@ def docker_inspect(inspected: Mapping[str, Any]) -> dict[str, Any]:
         host["CapDrop"] = ["ALL"]
     if host.get("PidMode") == "private":
         host["PidMode"] = ""
-    if host.get("IpcMode") == "shareable":
+    if host.get("IpcMode") == "shareable" and _asked_for(inspected, "--ipc") == {"private"}:
         host["IpcMode"] = "private"
+    host.setdefault("CgroupnsMode", host.get("CgroupMode"))
     return {**inspected, "Image": f"sha256:{inspected.get('Image')}", "HostConfig": host}
+
+
+def _asked_for(inspected: Mapping[str, Any], option: str) -> set[str]:
+    """Return each value of an option in the command line that podman says it was started with."""
+    config = inspected.get("Config")
+    command = config.get("CreateCommand") if isinstance(config, Mapping) else None
+    words = [str(word) for word in command] if isinstance(command, list) else []
+    return {
+        following if word == option else word.partition("=")[2]
+        for word, following in zip(words, (*words[1:], ""), strict=False)
+        if word.partition("=")[0] == option
+    }

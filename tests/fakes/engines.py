@@ -60,10 +60,13 @@ def podman_inspect(inspected: dict[str, Any]) -> dict[str, Any]:
     for unknown in ("MaskedPaths", "ReadonlyPaths", "CgroupnsMode", "DeviceRequests", "DeviceCgroupRules"):
         del shown["HostConfig"][unknown]
     shown["EffectiveCaps"] = shown["BoundingCaps"] = None
+    # as it was called by the package's wrapper
+    shown["Config"]["CreateCommand"] = ["podman", "run", "--rm", "--ipc", "private", "--cgroupns", "private", "--init"]
     capabilities = "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE NET_RAW SETFCAP SETGID"
     shown["HostConfig"] |= {
         "CapAdd": [], "CapDrop": [f"CAP_{name}" for name in capabilities.split()], "IpcMode": "shareable",
         "PidMode": "private", "UTSMode": "private",
-        "Tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,mode=1777,rprivate,tmpcopyup"},
+        "Tmpfs": {folder: f"{options},rprivate,tmpcopyup" for folder, options in shown["HostConfig"]["Tmpfs"].items()},
+        "CgroupMode": "private",
     }  # fmt: skip
     return shown

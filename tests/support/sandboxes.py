@@ -36,7 +36,7 @@ PROGRAMS = tuple("cat chmod cp env head id kill ls mkdir mv printf ps readlink r
 
 
 @functools.cache
-def _kind_of(client: str) -> EngineKind:
+def kind_of(client: str) -> EngineKind:
     """Return what kind of engine a client reaches; one engine answers for all of a test run."""
     return query_engine(DockerCli(client, dict(os.environ)))
 
@@ -71,7 +71,7 @@ class Boxes:
 
     @property
     def kind(self) -> EngineKind:
-        return _kind_of(self.engine.client)
+        return kind_of(self.engine.client)
 
     def spec(self, **changes: Any) -> SandboxSpec:
         """Return what is started: as the invoking user, everything else by default, but for `changes`."""

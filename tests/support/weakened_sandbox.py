@@ -86,7 +86,8 @@ PROTECTIONS: dict[str, Edit] = {
     "helper user": as_keep_alive("0:0"),
     "home": without_option("--env HOME="),
     "proxies": without_option(*(f"--env {name}" for proxy in PROXIES for name in (proxy, proxy.lower()))),
-    "process limit": without_option("--pids-limit "),
+    # -1: podman has a limit of its own where none is given
+    "process limit": lambda words: without_option("--pids-limit ")(with_option("--pids-limit=-1")(words)),
     "memory limit": without_option("--memory ", "--memory-swap "),
     "init": without_word("--init"),
     "rm": without_word("--rm"),
@@ -96,6 +97,8 @@ PROTECTIONS: dict[str, Edit] = {
     "read-only": in_words_with("type=bind,", ",readonly", ""),
     "no alias": with_option("--network-alias", "redis"),
     "private ipc": lambda words: with_option("--ipc", "shareable")(without_option("--ipc ")(words)),
+    "host's ipc": lambda words: with_option("--ipc", "host")(without_option("--ipc ", "--tmpfs /dev/shm")(words)),
+    "private cgroups": lambda words: with_option("--cgroupns", "host")(without_option("--cgroupns ")(words)),
 }
 
 

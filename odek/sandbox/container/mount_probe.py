@@ -18,9 +18,9 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from odek import safefile
-from odek.sandbox.argv import tmpfs_mounts
+from odek.sandbox.argv import SHARED_MEMORY, tmpfs_mounts
 from odek.sandbox.errors import SandboxConfigError
-from odek.sandbox.mounts import Expected, MountPoint, are_of_container, displaced, place_of, read_mounts
+from odek.sandbox.mounts import Expected, MountPoint, are_of_container, displaced, place_of, read_mounts, shares_memory
 from odek.sandbox.spec import Mount, SandboxSpec
 from odek.sandbox.workdir import open_source, open_workdir
 from odek.text import visible
@@ -167,6 +167,8 @@ def prove_mounts(
         )
         tmpfs = tuple(target for target, _ in tmpfs_mounts(spec))
         _require_none(displaced(inside, expected, covered=spec.covered, tmpfs=tmpfs))
+        if shares_memory(inside, here, SHARED_MEMORY):
+            _require_none((f"{SHARED_MEMORY} is this machine's own",))
         if None not in places:
             return ()
     if spec.git and (not inside or places[-1] is None):

@@ -85,7 +85,7 @@ def inspect_mismatches(inspected: Mapping[str, Any], spec: SandboxSpec, *, nonce
         ),
         *_security_option(host, spec),
         *_resolver(host, spec),
-        *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options, spec)),
+        *(line for target, options in tmpfs_mounts(spec) for line in _tmpfs(host, target, options)),
         *_mounts(inspected, host, spec),
         *verify_attached(spec.networks, inspected),
     )
@@ -144,14 +144,14 @@ def _resolver(host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:
         yield f"resolver: asked for none of this host's, found {_list(host, 'Dns')!r}"
 
 
-def _tmpfs(host: Mapping[str, Any], target: str, wanted: str, spec: SandboxSpec) -> Iterator[str]:
+def _tmpfs(host: Mapping[str, Any], target: str, wanted: str) -> Iterator[str]:
     options = str(_object(host, "Tmpfs").get(target, "")).split(",")
     if not {"noexec", "nosuid"} <= set(options):
         yield f"{target} is not a tmpfs with noexec and nosuid, found {','.join(options)!r}"
-    elif not spec.engine.podman:  # it words its options otherwise
-        bounds = {option for option in wanted.split(",") if option.startswith(("size=", "nr_inodes="))}
-        if not bounds <= set(options):
-            yield f"{target}: asked for {' and '.join(sorted(bounds))}, found {','.join(options)!r}"
+        return
+    bounds = {option for option in wanted.split(",") if option.startswith(("size=", "nr_inodes="))}
+    if not bounds <= set(options):
+        yield f"{target}: asked for {' and '.join(sorted(bounds))}, found {','.join(options)!r}"
 
 
 def _mounts(inspected: Mapping[str, Any], host: Mapping[str, Any], spec: SandboxSpec) -> Iterator[str]:

@@ -19,6 +19,7 @@ from odek.sandbox.mounts import (
     parse_mounts,
     place_of,
     read_mounts,
+    shares_memory,
 )
 
 ID = "c" * 64
@@ -109,6 +110,24 @@ def test_mounts_are_known_by_the_id_of_the_container(target: str) -> None:
     assert not are_of_container((mount("/workspace", f"/docker/containers/{ID}/x"),), ID)
     assert not are_of_container((mount(target, "/docker/containers//x"),), "")
     assert not are_of_container((), ID)
+
+
+@pytest.mark.parametrize(
+    ("inside", "is_shared"),
+    [
+        ((mount("/dev/shm", device="0:9", kind="tmpfs"),), False),
+        ((mount("/dev/shm", device="0:5", kind="tmpfs"),), True),
+        ((mount("/dev/shm", "/x", device="0:5", kind="tmpfs"),), True),
+        ((mount("/dev/shm", device="0:9", kind="tmpfs"), mount("/dev/shm", device="0:5", kind="tmpfs")), True),
+        ((mount("/dev/shm", "/dev/shm"),), True),
+        ((mount("/tmp", device="0:5", kind="tmpfs"),), False),
+        ((), False),
+    ],
+)
+def test_memory_of_the_machine_is_told_from_the_containers_own(inside: tuple[MountPoint, ...], is_shared: bool) -> None:
+    """R-380: by its device, or since it is a folder of a disk."""
+    here = (mount("/"), mount("/dev/shm", device="0:5", kind="tmpfs"))
+    assert shares_memory(inside, here, "/dev/shm") is is_shared
 
 
 HERE = Place(device="8:1", root="/w")

@@ -33,6 +33,11 @@ def test_container_as_asked_for_has_no_mismatch() -> None:
         ({"EffectiveCaps": ""}, {}, "dropped capabilities"),
         ({}, {"PidMode": "host"}, "process namespace"),
         ({}, {"IpcMode": "host"}, "memory namespace"),
+        ({}, {"CgroupMode": "host"}, "control group namespace"),
+        ({}, {"Tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,mode=1777,rprivate,tmpcopyup"}}, "/tmp: asked for size="),
+        ({}, {"Tmpfs": {"/tmp": "rw,noexec,nosuid,nodev,size=1,rprivate,tmpcopyup"}}, "/tmp: asked for size="),
+        ({}, {"Tmpfs": {"/tmp": "rw,nosuid,nodev,size=1073741824"}}, "/tmp is not a tmpfs with noexec"),
+        ({}, {"Tmpfs": {}}, "/tmp is not a tmpfs"),
         ({}, {"UTSMode": "host"}, "host name namespace"),
         ({}, {"GroupAdd": ["0"]}, "added groups"),
         ({}, {"PidsLimit": 0}, "process limit"),
@@ -48,6 +53,32 @@ def test_container_that_differs_is_still_found_out(top: dict[str, Any], host: di
         shown["HostConfig"] |= host
     found = inspect_mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE)
     assert any(line.startswith(words) for line in found), found
+
+
+@pytest.mark.parametrize(
+    ("command", "is_private"),
+    [
+        (["podman", "run", "--ipc", "private", "--", "i"], True),
+        (["podman", "run", "--ipc=private", "i"], True),
+        (["podman", "run", "--ipc", "shareable", "i"], False),
+        (["podman", "run", "--ipc=host", "i"], False),
+        (["podman", "run", "--ipc", "private", "--ipc", "host", "i"], False),
+        (["podman", "run", "--ipc=private", "--ipc=container:x", "i"], False),
+        (["podman", "run", "i", "--ipc"], False),
+        (["podman", "run", "i"], False),
+        ([], False),
+        (None, False),
+        ("--ipc private", False),
+    ],
+)
+def test_shareable_memory_counts_as_private_where_that_was_asked_for(command: object, is_private: bool) -> None:
+    """R-380: podman 4.3 shows "shareable" of any container, of one with the host's memory as well (M-29)."""
+    shown = podman_inspect(inspected(PODMAN_SPEC))
+    shown["Config"]["CreateCommand"] = command
+    found = inspect_mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE)
+    assert bool(found) is not is_private
+    del shown["Config"]["CreateCommand"]
+    assert inspect_mismatches(docker_inspect(shown), PODMAN_SPEC, nonce=NONCE)
 
 
 @pytest.mark.parametrize("missing", ["EffectiveCaps", "BoundingCaps"])

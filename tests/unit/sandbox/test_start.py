@@ -317,10 +317,11 @@ def test_mounts_are_proved_from_outside_before_the_image_is_asked(scene: Scene) 
         ({"/workspace": "/v", "/data": "/v"}, "/workspace is not"),
         ({"/workspace": ""}, "/data: 0 mounts"),
         ({"/workspace": "", "/data": "/v", "/workspace/x": "/v"}, "/workspace/x is another mount"),
+        ({"/workspace": "", "/data": "/v", "/dev/shm": "/v"}, "/dev/shm is this machine's own"),
     ],
 )
 def test_mount_that_is_another_one_takes_the_container_down(shows: dict[str, str], words: str, scene: Scene) -> None:
-    """F1, E8: nothing is run in it as the user."""
+    """F1, E8, R-380: nothing is run in it as the user."""
     folder = scene.spec.workdir
     os.mkdir(f"{folder}/v")
     scene.spec = replace(scene.spec, volumes=(Mount(source=f"{folder}/v", target="/data"),))
