@@ -162,14 +162,14 @@ def is_orphaned(bootloader: int) -> bool:
         return True
 
 
-def start() -> int:
-    """Run odek and return its exit status."""
+def start() -> None:
+    """Run odek, which ends this process."""
     restore(os.environ, read_environment())
     if sys.argv[1:4] == AS_PYTHON and len(sys.argv) > 4:
         # sys.executable is this file: odek starts it for a search that may have to be killed (tools/regex_worker.py)
         code, sys.argv[:] = sys.argv[4], ["-c", *sys.argv[5:]]
         exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
-        return 0
+        return
     prepare_imports()
     import _thread
 
@@ -178,10 +178,10 @@ def start() -> int:
     sweep(folder)
     stop_as_one(bootloader_of(folder))
     _thread.start_new_thread(guard, (bootloader_of(folder),))
-    from odek.cli.main import main
+    from odek.cli.main import start as start_odek
 
-    return main(sys.argv[1:])
+    start_odek(sys.argv[1:])
 
 
 if __name__ == "__main__":
-    sys.exit(start())
+    start()

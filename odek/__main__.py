@@ -2,6 +2,6 @@
 
 import sys
 
-from odek.cli.main import main
+from odek.cli.main import start
 
-sys.exit(main(sys.argv[1:]))
+start(sys.argv[1:])

@@ -38,6 +38,6 @@ def start(archive):
     scope = {"__name__": "odekload"}
     exec(code, scope)
     scope["install"](file, archive, modules, magic)
-    from odek.cli.main import main
+    from odek.cli.main import start
 
-    sys.exit(main(sys.argv[1:]))
+    start(sys.argv[1:])

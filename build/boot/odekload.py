@@ -239,7 +239,11 @@ class Loader:
             begin = None
         if not begin:
             self.make_ahead(packed)
-        atexit.register(locks["later"].acquire)  # an interpreter that ends under a thread may crash
+        atexit.register(self.wait)  # an interpreter that is taken apart under a thread may crash
+
+    def wait(self) -> None:
+        """Wait for that thread; `leave` of odek.cli.streams need not."""
+        self.awaited["later"].acquire()
 
     def make_ahead(self, packed: list[tuple[str, bytes]]) -> None:
         for name, content in packed:

@@ -397,13 +397,18 @@ def _import_rest() -> None:
 
 
 def _planned(on_planned: OnPlanned, facts: ContainerFacts | None) -> None:
-    """Call `on_planned`, then import what the first turn needs: Docker works longer than that takes."""
+    """Call `on_planned`, then prepare what the first turn needs: Docker works longer than that takes."""
     on_planned(facts)
     with suppress(ImportError):  # said where it is needed
         import odek.agent.loop
         import odek.app.danger
         import odek.redacted_events
         import odek.snapshot.project  # noqa: F401
+        from odek.danger.classify import classify
+        from odek.danger.paths import Place
+
+        # reads the tables of rules and compiles the patterns that nearly every command needs
+        classify("true", Place(home="", cwd="/", workspace="/"))
 
 
 def _fall_back_or_raise(error: SandboxError, policy: FallbackPolicy, void: Sequence[str], emit: Sink) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import gc
 import sys
 
-from odek.cli.streams import BROKEN_PIPE_CODE, reopen_closed_streams, write_stdout
+from odek.cli.streams import BROKEN_PIPE_CODE, leave, reopen_closed_streams, write_stdout
 
 TYPE_CHECKING = False  # typing alone takes longer to import than the answer to `odek version`
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from odek.cli.terminal import Terminal
     from odek.errors import Interrupted
     from odek.host import Host
@@ -58,6 +60,11 @@ _EXAMPLES = (
 _ERROR_CODE = 1
 _USAGE_CODE = 2
 _BUG_CODE = 3
+
+
+def start(arguments: list[str]) -> NoReturn:
+    """Run odek with `arguments` and end the process: the way in of the checkout, the one file and the binary."""
+    leave(main(arguments))
 
 
 def main(arguments: list[str]) -> int:
@@ -115,6 +122,8 @@ def _guarded(module: str, arguments: list[str]) -> int:
         if terminal.last_event is not None:
             terminal.last_event.succeed()
         return code
+    except SystemExit as end:  # --help of a command
+        return int(end.code or 0)
     except OdekError as error:
         terminal.error(error)
         return terminal.last_event.fail(error) if terminal.last_event is not None else error.exit_code

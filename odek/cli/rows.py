@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from odek.cli.look import Look
 from odek.cli.terminal import Terminal
 
 
-class Marks(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Marks:
     """What begins the rows of a turn."""
 
     call: str

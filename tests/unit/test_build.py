@@ -41,6 +41,9 @@ STAND_IN = {
     "odek/cli/main.py": """
 import sys
 
+def start(argv):
+    sys.exit(main(argv))
+
 def main(argv):
     import json
     if argv == ["compiled"]:
@@ -691,11 +694,12 @@ def test_sources_of_what_was_compiled_are_not_unpacked_for_other_commands(whole:
 def test_first_part_is_all_that_a_short_start_needs(argument: str, whole: str) -> None:
     """R-253: no source is compiled for it, and no further part is read."""
     script = (
-        "import sys, zipimport\nfile = sys.argv[1]\narchive, scope = zipimport.zipimporter(file), {}\n"
+        "import atexit, sys, zipimport\nfile = sys.argv[1]\narchive, scope = zipimport.zipimporter(file), {}\n"
         "exec(archive.get_data(file + '/odekboot.py'), scope)\ncompiled = []\n"
+        "def tell(): print(compiled, any(sys.modules['odek'].__loader__.packed), file=sys.stderr)\n"
+        "atexit.register(tell)\n"
         "sys.addaudithook(lambda event, values: event == 'compile' and compiled.append(values[1]))\n"
-        "try: scope['start'](archive)\n"
-        "except SystemExit: print(compiled, any(sys.modules['odek'].__loader__.packed), file=sys.stderr)"
+        "scope['start'](archive)"
     )
     command = [PYTHON, "-X", "utf8", "-I", "-S", "-c", script, whole, "", argument]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -95,3 +95,25 @@ def test_only_an_international_name_loads_the_codec_for_them() -> None:
         command = (sys.executable, "-I", "-S", "-X", "utf8", "-c", script, *names)
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stdout.split() == [str(loaded)] * 2
+
+
+def test_the_first_command_waits_for_no_table_and_hardly_a_pattern() -> None:
+    """R-413: Docker works longer than they take; the same without that is the counterpart."""
+    code = (
+        "import re, sys\n"
+        "from odek.app.workspace import _planned\n"
+        "asked = []\n"
+        "{}\n"
+        "from odek.danger.classify import classify\n"
+        "from odek.danger.paths import Place\n"
+        "from odek.danger.rules.registry import rules\n"
+        "loaded = {{'odek.agent.loop', 'odek.snapshot.project'}} <= set(sys.modules)\n"
+        "known = rules.cache_info().currsize == 1\n"
+        "before = len(re._cache)\n"
+        "classify('ls -l src', Place(home='', cwd='/workspace', workspace='/workspace'))\n"
+        "print(asked, loaded, known, len(re._cache) - before < 8)"
+    )
+    for prepared, found in (("_planned(asked.append, None)", "[None] True True True"), ("", "[] False False False")):
+        command = (sys.executable, "-c", code.format(prepared))
+        done = subprocess.run(command, cwd=PACKAGE.parent, capture_output=True, text=True, check=True)
+        assert done.stdout == found + "\n"

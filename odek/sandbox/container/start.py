@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from odek.errors import ExecutableMissing
 from odek.events import Notice, Sink
@@ -32,7 +33,15 @@ from odek.sandbox.container.mount_probe import NonceFile
 from odek.sandbox.container.owner import LIST_TEMPLATE, Owner, choose_leftovers, parse_listing
 from odek.sandbox.container.spares import WaitingExec, room_for_spares
 from odek.sandbox.container.verify import verify_container
-from odek.sandbox.docker import CALL_TIMEOUT_S, PROBE_ARGV, Docker, DockerProcess, docker_output, run_docker
+from odek.sandbox.docker import (
+    CALL_TIMEOUT_S,
+    PROBE_ARGV,
+    Docker,
+    DockerProcess,
+    docker_output,
+    inspect_argv,
+    run_docker,
+)
 from odek.sandbox.errors import SandboxLost
 from odek.sandbox.image.resolve import OTHER_PROCESSOR, explain_processor
 from odek.sandbox.image.volumes import probe_volumes, require_apart
@@ -49,6 +58,7 @@ from odek.text import plural
 PATIENCE_S = 15.0
 START_TIMEOUT_S = 60.0
 _STILL_THERE_S = 3.0
+_MADE_S = 0.08  # by then Docker has made the container, mostly, and starts it
 _LEASE_GRACE_S = 1.0
 _SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
@@ -102,12 +112,18 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
     with ExitStack() as cleanup:
         listing: list[DockerProcess] = []
 
+        def look_early(name: str) -> None:
+            """Ask about the container while it is started: Docker answers when that is done, and no client's start
+            is waited for then (R-412). podman looks at it in this client, which is slower while another starts it."""
+            if not spec.engine.podman and not spec.networks.connect_networks:
+                cleanup.enter_context(docker.ahead(inspect_argv("container", name)))
+
         def list_leftovers() -> None:
             listing.append(docker.start(*list_by_label_argv(f"{LABEL}=1", LIST_TEMPLATE)))
             cleanup.callback(listing[0].close)
 
         try:
-            name, lease = _run(spec, docker, world, nonce, meanwhile=list_leftovers)
+            name, lease = _run(spec, docker, world, nonce, meanwhile=list_leftovers, look_early=look_early)
             connect_rest(spec.networks, name, docker)
 
             def run_check(found: str, args: tuple[str, ...], stdin: bytes) -> Completed:
@@ -164,9 +180,16 @@ def _check_in(first: WaitingExec, stdin: bytes, world: Surroundings) -> Complete
 
 
 def _run(
-    spec: SandboxSpec, docker: Docker, world: Surroundings, nonce: str, *, meanwhile: Callable[[], None]
+    spec: SandboxSpec,
+    docker: Docker,
+    world: Surroundings,
+    nonce: str,
+    *,
+    meanwhile: Callable[[], None],
+    look_early: Callable[[str], None],
 ) -> tuple[str, DockerProcess]:
-    """Return the name of a container that runs, and its lease; `meanwhile` is called while Docker makes it.
+    """Return the name of a container that runs, and its lease; `meanwhile` is called while Docker makes it, and then
+    `look_early` with its name while it starts it.
 
     The name can be taken by another odek with this pid, in another PID namespace on the same daemon, or
     by a stranger: their container is left alone, and a random name is tried.
@@ -183,7 +206,7 @@ def _run(
             if name == numbered:
                 world.on_begun(name)
                 meanwhile()
-            ready = _await_ready(lease, docker, world)
+            ready = _await_ready(lease, docker, world, partial(look_early, name))
         finally:
             if not ready:
                 _abandon(lease, docker, world, nonce)
@@ -205,9 +228,11 @@ def _explain_processor(spec: SandboxSpec, done: Completed, docker: Docker) -> st
     return explain_processor(((spec.image, spec.image_id),), docker)
 
 
-def _await_ready(lease: DockerProcess, docker: Docker, world: Surroundings) -> bool:
+def _await_ready(lease: DockerProcess, docker: Docker, world: Surroundings, look_early: Callable[[], None]) -> bool:
     """Return whether the container runs. Raises SandboxLost when the engine has stopped answering meanwhile."""
     started = world.clock()
+    if not _watch(lease, world, until=started + _MADE_S) and not lease.finished:
+        look_early()
     if not _watch(lease, world, until=started + PATIENCE_S) and not lease.finished:
         probed = run_docker(docker, *PROBE_ARGV, timeout_s=_STILL_THERE_S)
         if probed.code != 0 or probed.timed_out:

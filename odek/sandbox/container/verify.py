@@ -234,6 +234,9 @@ def verify_container(
 
 def _inspect(docker: Docker, name: str) -> dict[str, Any]:
     shown = inspect(docker, "container", name)
+    if not shown.done.timed_out and _object(shown.only or {}, "State").get("Running") is not True:
+        # it may be an answer from before the container ran, or was made
+        shown = inspect(docker, "container", name)
     if shown.only is None:
         raise SandboxConfigError(
             "Docker does not show the state of the container it has just started",

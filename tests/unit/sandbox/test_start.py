@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -609,6 +610,73 @@ def test_slow_start_is_waited_for(scene: Scene) -> None:
     script(scene, "run")
     assert scene.start().facts == FACTS
     assert scene.said == ["Docker is still preparing the container"]
+
+
+def ready_after(scene: Scene, seconds: float) -> Callable[[FakePending], None]:
+    """Return a rule's `react` for a lease whose container runs only then."""
+
+    def react(lease: FakePending) -> None:
+        pump, begun = lease.pump, scene.docker.now()
+
+        def late(timeout_s: float) -> None:
+            if scene.docker.now() - begun > seconds and not lease.stdout.data:
+                lease.out.append(READY.encode())
+            pump(min(timeout_s, seconds / 2))
+
+        lease.pump = late  # type: ignore[method-assign]
+
+    return react
+
+
+LOOK = ("inspect", "--type", "container", "--", "odek-7-1")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "change", "looks"),
+    [
+        (0.3, {}, [LOOK]),
+        (0.01, {}, []),  # it runs already
+        (0.3, {"networks": NetworkPlan(attached=(NETWORK, replace(NETWORK, id="c" * 64)))}, []),
+        (0.3, {"engine": Engine(podman=True)}, []),
+    ],
+    ids=["starting", "at once", "another network is to come", "podman"],
+)
+def test_container_is_looked_at_while_it_starts(
+    seconds: float, change: dict[str, Any], looks: list[tuple[str, ...]], scene: Scene
+) -> None:
+    """R-412: where the answer then is that of the container as it is used."""
+    scene.spec = replace(scene.spec, **change)
+    scene.docker.on("run", hold=True, react=ready_after(scene, seconds))
+    scene.docker.on("network").on("exec", code=1)
+    script(scene, "run", "check")
+    with suppress(SandboxConfigError):  # not every one of these becomes one that is asked for
+        scene.start()
+    assert scene.docker.looked_ahead == looks
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        {"code": 1, "stderr": "Error: No such container: odek-7-1\n", "stdout": "[]\n"},
+        {"stdout": '[{"State": {"Running": false, "Pid": 0}, "Mounts": []}]'},
+        {"stdout": "[{}]"},
+    ],
+    ids=["not made yet", "not started yet", "without a state"],
+)
+def test_answer_from_before_the_container_ran_does_not_count(early: dict[str, Any], scene: Scene) -> None:
+    """R-412: it is asked again, once; what the second answer says is judged."""
+    scene.docker.on("inspect", **early, times=1)
+    script(scene)
+    assert scene.start().facts == FACTS
+    assert len(scene.docker.called("inspect")) == 2
+
+
+def test_container_that_is_not_shown_is_asked_for_twice_at_most(scene: Scene) -> None:
+    """R-412, R-37: nor does a second one that says nothing."""
+    scene.docker.on("inspect", code=1, stderr="Error: No such container: odek-7-1\n", stdout="[]\n")
+    script(scene, "inspect")
+    scene.fails("does not show the state of the container")
+    assert len(scene.docker.called("inspect")) == 2
 
 
 @pytest.mark.parametrize("answer", [{"hang": True}, {"code": 1, "stderr": "Cannot connect"}], ids=["hangs", "is gone"])
