@@ -94,7 +94,7 @@ _NO_SUCH_MODEL = pattern(
 )
 HTTP_NOT_FOUND = 404
 _REDIRECTS = range(300, 400)
-_KEY_HINT = (
+KEY_HINT = (
     "the API key comes from api_key in ~/.odek/config.json, ODEK_API_KEY or the provider's own variable; "
     "`odek config view` tells which"
 )
@@ -115,9 +115,9 @@ _TYPE_STATUSES = {
 # MiniMax has numbers of its own, under a 200.
 _BASE_STATUSES = {1001: 504, 1002: 429, 1004: 401, 1008: 402, 1013: 500, 1039: 429, 2013: 400, 2049: 401}
 _HINTS = {
-    401: _KEY_HINT,
+    401: KEY_HINT,
     402: "the account behind the API key has no credit",
-    403: _KEY_HINT,
+    403: KEY_HINT,
     404: "check model and base_url; `odek config view` shows them",
     407: "the proxy wants a user and a password: http://USER:PASSWORD@HOST:PORT in the proxy variable",
 }

@@ -36,7 +36,7 @@ def test_first_run_without_a_key_ends_with_an_answer(odek: Odek) -> None:
         talk.say(str(number))
         talk.see("Its address")
         talk.say(server.base_url)
-        talk.see("The key for own")
+        talk.see("Its key")
         talk.say(KEY)
         assert KEY not in talk.see("Which model?")
         talk.say("")

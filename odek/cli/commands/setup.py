@@ -38,6 +38,7 @@ from odek.config.provider import KNOWN
 from odek.config.sources import SECRETS_NAME
 from odek.errors import ConfigError, OdekError, UsageError
 from odek.host import Host, moved
+from odek.model.http_errors import KEY_HINT
 from odek.state import StateFolder
 from odek.text import plural, truncate, visible
 
@@ -194,9 +195,9 @@ class Setup:
         """Return a key that was typed, "" where the environment has one or none is wanted."""
         if not server.variable or server.has_key:
             return ""
-        none = "" if server.name in KNOWN else ", or Enter for none"
+        whose, none = (f"The key for {server.name}", "") if server.name in KNOWN else ("Its key", ", or Enter for none")
         while True:
-            key = checked_key(self._ask(f"The key for {server.name} (it is not shown{none}):", hidden=True))
+            key = checked_key(self._ask(f"{whose} (it is not shown{none}):", hidden=True))
             if key or none:
                 return key
 
@@ -233,6 +234,8 @@ class Setup:
         settings = with_choice(config, choice, self._env).settings
         self._say(f"Asking {visible(choice.model)} for an answer …")
         check = try_model(make_model(settings, self._host, notify=self._terminal.aside))
+        if choice.key and check.fix == KEY_HINT:
+            check = replace(check, fix="the server refuses the key that you gave: copy it again, whole")
         self._show((check,))
         if check.verdict == "ok":
             return True

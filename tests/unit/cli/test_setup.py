@@ -132,7 +132,7 @@ def test_nothing_is_written_without_a_yes(answer: str | None, desk: Any) -> None
 def test_it_can_be_left_at_each_question(place: int, desk: Any) -> None:
     """R-233"""
     questions: list[tuple[str, str | None]] = [
-        ("Which one", "2"), ("Its address", ""), ("The key", KEY), ("Which model", "1"),
+        ("Which one", "2"), ("Its address", ""), ("Its key", KEY), ("Which model", "1"),
     ]  # fmt: skip
     made = desk()
     questions[1] = ("Its address", made.server.base_url)
@@ -148,7 +148,7 @@ def test_key_is_typed_unseen_and_kept_apart(desk: Any) -> None:
     (made.folder / "secrets.env").write_text("OTHER=1\n")
     (made.folder / "secrets.env").chmod(0o600)
     made.run(
-        ("Which one", "2"), ("Its address", made.server.base_url), ("The key for own", KEY), ("Which model", "coder"),
+        ("Which one", "2"), ("Its address", made.server.base_url), ("Its key", KEY), ("Which model", "coder"),
         ("Which model", "1"), ("Write this?", "Y"), local=False,
     )  # fmt: skip
     files = made.files()
@@ -161,6 +161,15 @@ def test_key_is_typed_unseen_and_kept_apart(desk: Any) -> None:
     assert (KEY in files["config.json"], KEY in made.screen.stderr + made.screen.stdout) == (False, False)
     assert stat.S_IMODE((made.folder / "secrets.env").stat().st_mode) == 0o600
     assert {request.headers["authorization"] for request in made.server.requests} == {f"Bearer {KEY}"}
+
+
+def test_key_that_is_refused_is_the_one_that_was_typed(desk: Any) -> None:
+    """R-417: no hint names places where it is not."""
+    made = desk(status(401, {"error": {"message": "no"}}), ANSWERS)
+    asked = (("Which one", "2"), ("Its address", made.server.base_url), ("Its key", KEY), ("Which model", "1"))
+    made.run(*asked, ("Use it all the same?", "n"), *asked, ("Write this?", "y"), local=False)
+    assert " ".join(made.screen.stderr.split()).count("refuses the key that you gave: copy it again, whole") == 1
+    assert "ODEK_API_KEY" not in made.screen.stderr
 
 
 def test_model_that_does_not_answer_is_chosen_again(desk: Any) -> None:
