@@ -195,8 +195,8 @@ class Conversation:
 
     @property
     def turns(self) -> int:
-        """how many turns are stored"""
-        return self._writer.turns
+        """how many turns are stored; how many there were, where none can be"""
+        return self._turn if self.unkept else self._writer.turns
 
     @property
     def summary(self) -> Summary | None:

@@ -162,6 +162,7 @@ def test_session_that_cannot_be_made_is_one_warning_and_ends_no_turn(desk: Desk,
         assert (conversation.session_id, len(desk.notes.warnings)) == (None, 1)
         assert desk.notes.warnings[0] == conversation.unkept
         assert conversation.unkept.startswith(f'this conversation is not kept: "{place}')
+        assert conversation.turns == 2  # by which /diff and /undo find what the last one did to files
         for act in (conversation.undo, lambda: conversation.compact("")):
             with pytest.raises(OdekError, match="this conversation is not kept: "):
                 act()
