@@ -57,6 +57,7 @@ def run_argv(spec: SandboxSpec, *, name: str, labels: tuple[tuple[str, str], ...
         *(item for target, options in tmpfs_mounts(spec) for item in ("--tmpfs", f"{target}:{options}")),
         *(item for mount in spec.mounts for item in ("--mount", bind_option(mount))),
         *(item for target in spec.covered for item in ("--mount", cover_option(target))),
+        *(("--image-volume", "ignore") if spec.engine.podman else ()),  # what the image has there stays
         "--workdir", WORKSPACE,
         "--env", f"HOME={DEFAULT_HOME}",  # another one is a value of sandbox_env and exported with them
         *(item for variable in _NO_PROXIES for item in ("--env", variable)),

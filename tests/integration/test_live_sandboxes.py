@@ -93,6 +93,7 @@ def test_one_container_a_session_from_its_first_message_to_its_end(served: Serve
     assert [line.split(": ")[0] for line in started] == [one[:13], two[:13], one[:13]]
 
 
+@pytest.mark.docker_only  # with podman networks are refused
 def test_settings_shown_are_those_of_the_container(served: Served, docker_engine: Engine) -> None:
     """W-14, R-142: `/api/config` equals `docker inspect` and what `config_view` shows in that session."""
     (served.root / "work" / "data").mkdir()
@@ -209,6 +210,7 @@ def test_many_sessions_after_and_beside_each_other(served: Served, docker_engine
     assert containers(docker_engine) == set()
 
 
+@pytest.mark.docker_only  # with podman networks are refused
 def test_changes_of_what_a_project_was_approved_for(served: Served, docker_engine: Engine) -> None:
     """W-13, R-140, D-17: old and new are named; networks refuse until the restart, also when it is undone."""
     project = Project(docker_engine, str(served.flags["sandbox_image"]))
@@ -249,6 +251,7 @@ def test_changes_of_what_a_project_was_approved_for(served: Served, docker_engin
         project.close()
 
 
+@pytest.mark.docker_only  # with podman networks are refused
 def test_network_that_is_made_anew_refuses_a_projects_and_warns_of_the_operators(
     served: Served, docker_engine: Engine
 ) -> None:
@@ -379,6 +382,7 @@ def test_killed_server_leaves_no_container_and_whole_sessions(served: Served, do
         assert served.finish("on", entry["id"])[1]["entries"][-1]["text"] == "goes on"
 
 
+@pytest.mark.docker_only  # with podman networks are refused
 def test_cards_of_a_session_in_a_real_sandbox(served: Served, docker_engine: Engine) -> None:
     """W-16, R-133, R-134: a batch shows the networks, `none` runs neither; trust ends with the container."""
     project = Project(docker_engine, str(served.flags["sandbox_image"]))

@@ -45,16 +45,16 @@ CHECKED = 42
 # A volume is what was checked if it is the same file as the one in the workspace and holds that file:
 # Docker goes by names, and a folder can be exchanged for a link between check and mount, and back again.
 CHECK = """\
-command -v cat >/dev/null || { echo missing=cat; exit 1; }
 lf='
 '
+IFS= read -r HOME || exit 1
+while IFS= read -r line || exit 1; [ "$line" != "#$1" ]; do HOME=$HOME$lf$line; done
+command -v cat >/dev/null || { echo missing=cat; exit 1; }
 lines=$1$lf.$1
 [ "$(cat <<end
 $lines
 end
 )" = "$lines" ] || { echo broken=cat; exit 1; }
-IFS= read -r HOME || exit 1
-while IFS= read -r line || exit 1; [ "$line" != "#$1" ]; do HOME=$HOME$lf$line; done
 read -r line </proc/1/stat && echo "init=${line##*) }"
 seen=
 [ -e "/workspace/$1" ] && seen=1
@@ -90,7 +90,8 @@ exit 42
 # that is not known. Says "MARK ready" and waits, also ahead of its time (spares.py): a line "?" is answered with
 # "MARK here". What comes then is a header in shell words of any length, `end=NONCE` and `set -- KIND UMASK TEXT …`,
 # closed by the line "#MARK", and what KIND says (pack_text, pack_script). `read` is a builtin, so the header needs no
-# process, and a wrapper that waits is one process; what comes without its end is not run.
+# process, and a wrapper that waits is one process; what comes without its end is not run. Where a script has not read
+# all that it was sent, the rest is read before the end, or podman may lose what was said (M-35).
 #   joint, apart    TEXT runs with /dev/null as its stdin, its stderr joined to its stdout or apart
 #   joint…, apart…  (with "-long") the same, but TEXT is the rest of stdin and ends in "#MARK": beyond a
 #                   few kilobytes `cat` is quicker than `read`
@@ -162,6 +163,7 @@ status=$?
 trap - EXIT
 report $status >&9
 case $1 in joint*|pipe) ;; *) report $status >&2 ;; esac
+case $1$status in file0) ;; file*) cat >/dev/null 2>&1 ;; esac
 exit $status
 """
 RUN = _MARKED + _WAIT

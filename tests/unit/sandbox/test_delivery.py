@@ -247,3 +247,26 @@ def test_lines_of_the_wrapper_are_taken_out_wherever_the_stream_is_cut(cut: int)
     for place in range(0, len(sent), cut):
         streams.feed_stdout(sent[place : place + cut])
     assert (streams.status, streams.started, streams.stdout.data) == (3, "7", printed + b"late\n")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("script", ["refused", "missing cat"])
+def test_all_that_was_sent_is_read_before_a_refusal(script: str, shell: tuple[str, ...], tmp_path: Path) -> None:
+    """E1: podman loses what was said where a part was not read (M-35)."""
+    data = b"x" * 300_000  # more than a pipe holds
+    (tmp_path / shell[0]).symlink_to(shutil.which(shell[0]) or "")
+    args: tuple[str, ...]
+    if script == "refused":
+        args, path = (scripts.RUN, "sh", MARK, ""), "/usr/bin:/bin"
+        sent = pack_script("echo no; exit 3", (), MARK, END, umask=0o22, data=data)
+    else:
+        args, path, sent = (scripts.CHECK, "sh", "nonce", ""), str(tmp_path), data + b"\n#nonce\n"
+    argv = [str(tmp_path / shell[0]), *shell[1:], "-c", *args]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={"PATH": path}) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(sent)  # or it is a broken pipe
+        child.stdin.close()
+        # busybox finds a `cat` in itself
+        said = {"refused": b"no", "missing cat": b"uid=" if shell[0] == "busybox" else b"missing=cat"}
+        assert said[script] in child.stdout.read()
