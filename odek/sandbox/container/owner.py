@@ -182,15 +182,13 @@ def choose_containers(
 
 
 def remove_containers(boxes: Sequence[OwnedContainer], docker: Docker) -> None:
-    """Remove containers with all they hold. Raises SandboxConfigError."""
-    if not boxes:
-        return
-    done = run_docker(docker, *remove_argv(*(box.id for box in boxes)))
-    if done.code != 0:
+    """Remove containers with all they hold, one by one (M-33). Raises SandboxConfigError."""
+    failed = [done for done in (run_docker(docker, *remove_argv(box.id)) for box in boxes) if done.code != 0]
+    if failed:
         raise SandboxConfigError(
             "Docker did not remove every container",
             hint="`odek sandbox ls` shows what is left; try again when Docker is less busy",
-            detail=docker_output(done),
+            detail="\n".join(docker_output(done) for done in failed),
         )
 
 

@@ -141,7 +141,7 @@ def start(spec: SandboxSpec, docker: Docker, world: Surroundings) -> Container:
                 docker, spec, facts, lease=lease, watcher=docker.when_gone(*remove_argv(facts.id)),
                 new_nonce=world.new_nonce, clock=world.clock, spares=spares, first=next(iter(first), None),
             )  # fmt: skip
-            _sweep(listing[0], docker, world)
+            _sweep(listing[0], docker, world, one_by_one=spec.engine.podman)
             lease = None
         finally:
             if lease is not None:
@@ -281,7 +281,7 @@ def _remove_by_nonce(docker: Docker, nonce: str) -> None:
         pass
 
 
-def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:
+def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings, *, one_by_one: bool) -> None:
     """Remove what dead odeks left behind. Never an obstacle: a failure is not the user's problem."""
     sweep_scratch(world.temporary_folder(), me=world.owner, start_of=world.start_of)
     done = listing.wait(_SWEEP_TIMEOUT_S)
@@ -290,9 +290,11 @@ def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings) -> None:
     leftovers = choose_leftovers(parse_listing(done.stdout.text), me=world.owner, start_of=world.start_of)
     if not leftovers:
         return
+    # podman removes none of several of which one is gone, and says that it did (M-33)
+    groups = tuple((each,) for each in leftovers) if one_by_one else (tuple(leftovers),)
     try:
-        removed = run_docker(docker, *remove_argv(*leftovers), timeout_s=_SWEEP_TIMEOUT_S)
+        removed = [run_docker(docker, *remove_argv(*group), timeout_s=_SWEEP_TIMEOUT_S) for group in groups]
     except ExecutableMissing:
         return
-    if removed.code == 0:
+    if all(done.code == 0 for done in removed):
         world.emit(Notice(f"removed {plural(len(leftovers), 'container')} that an earlier odek left behind"))

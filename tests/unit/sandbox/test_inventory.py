@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from fakes.docker import FakeDocker
@@ -90,3 +91,11 @@ def test_removes_by_full_id_and_reports_a_refusal() -> None:
     with pytest.raises(SandboxConfigError, match="did not remove"):
         remove_containers((box(),), docker)
     assert docker.calls[0].args == ("rm", "--force", "--volumes", "--", ALIVE)
+
+
+def test_one_that_is_not_removed_keeps_no_other() -> None:
+    """R-383, M-33."""
+    docker = FakeDocker().on("rm", has=ALIVE, code=1, stderr="no").on("rm")
+    with pytest.raises(SandboxConfigError, match="did not remove every"):
+        remove_containers((box(), replace(box(), id="b" * 64)), docker)
+    assert [call.args[-1] for call in docker.calls] == [ALIVE, "b" * 64]

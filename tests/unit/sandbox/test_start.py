@@ -826,6 +826,17 @@ def test_leftovers_of_dead_owners_are_swept_by_id_and_said_so(scene: Scene) -> N
     assert scene.said == ["removed 2 containers that an earlier odek left behind"]
 
 
+def test_leftovers_are_swept_one_by_one_with_podman(scene: Scene) -> None:
+    """R-38, R-383: another odek may have been faster with one of them (M-33)."""
+    dead, other_dead = "1" * 64, "2" * 64
+    scene.spec = replace(scene.spec, engine=Engine(podman=True))
+    scene.docker.on("inspect", stdout=shown(scene.spec, lambda value: value.update(podman_inspect(value))))
+    scene.docker.on(*SWEEP, stdout=leftover(dead) + leftover(other_dead)).on("rm", "--force")
+    script(scene, "sweep", "inspect")
+    scene.start()
+    assert [call[-1] for call in scene.docker.called("rm")] == [dead, other_dead]
+
+
 @pytest.mark.parametrize(
     "answers",
     [
