@@ -50,7 +50,8 @@ def test_words_of_the_user_in_dockers_mouth_decide_nothing(
     """Docker facts 7.5, D-11: Docker repeats a value; read as its own words, it would mean "no daemon, so the host"."""
     words = "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
     echoed = docker_engine.run("run", "--rm", "--memory", words, base_image, "true", check=False)
-    assert (echoed.returncode != 0, words in echoed.stderr) == (True, not boxes.kind.podman)
+    assert echoed.returncode != 0
+    assert words in echoed.stderr or boxes.kind.podman  # 5.8 repeats nothing
     for flag in ("--sandbox-memory", "--sandbox-cpus", "--sandbox-user", "--sandbox-network", "--sandbox-image"):
         assert scene.run(flag, words).summary == (1, 0, False)
 

@@ -41,7 +41,8 @@ def test_image_with_settings_of_its_own_is_run_like_any_other(
     init = "podman-init" if boxes.kind.podman else "docker-init"
     assert output(box, WORLD) == f"/workspace\n{os.getuid()}\n{init}\nwritten\n"
     assert box.facts.home == "/tmp"
-    assert boxes.inspect(box)["State"].get("Health") in (None, {"Status": "none", "FailingStreak": 0, "Log": None})
+    health = boxes.inspect(box)["State"].get("Health") or {}
+    assert (health.get("Status") in (None, "", "none"), health.get("Log")) == (True, None)
 
 
 def test_volumes_of_an_image_go_with_the_container(boxes: Boxes, odd_images: OddImages) -> None:
@@ -67,9 +68,10 @@ def test_volume_of_an_image_inside_the_workspace_is_refused(boxes: Boxes, odd_im
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
 def test_home_is_writable_whatever_mode_tmp_has_in_the_image(mode: int, boxes: Boxes, odd_images: OddImages) -> None:
-    """R-30, R-31."""
+    """R-30, R-31; podman gives the tmpfs no owner, and with runc 1.1 it is as closed as the image's folder (M-4)."""
     box = boxes.start(image=odd_images.make(modes={"tmp": mode}), user="12345:54321")
-    assert output(box, "touch $HOME/x && echo $HOME") == "/tmp\n"
+    homes = ("/tmp\n", "/dev/shm\n") if boxes.kind.podman else ("/tmp\n",)
+    assert output(box, "touch $HOME/x && echo $HOME") in homes
 
 
 def test_home_that_is_not_writable_is_replaced_and_said_so(boxes: Boxes, odd_images: OddImages) -> None:
