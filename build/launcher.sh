@@ -109,5 +109,8 @@ others=${found#"$python"}
 
 # not by `import`: what that sets up first takes longer than all the rest of a start
 exec "$python" -X utf8 -I -S -c \
-    'import sys,zipimport as z;z=z.zipimporter(sys.argv[1]);s={};exec(z.get_data(sys.argv[1]+"/odekboot.py"),s);s["start"](z)' \
+    'import sys,zipimport as z
+try:z=z.zipimporter(sys.argv[1])
+except z.ZipImportError:sys.exit("odek: error: this copy of odek is damaged: "+sys.argv[1]+"\nodek: hint: get it again")
+s={};exec(z.get_data(sys.argv[1]+"/odekboot.py"),s);s["start"](z)' \
     "$self" "${others#:}" "$@"

@@ -6,7 +6,10 @@ import sys
 
 def become(python, file, others, arguments):
     """Start `file` in the words of launcher.sh. Raises OSError when `python` cannot be started."""
-    code = 'import sys,zipimport as z;z=z.zipimporter(sys.argv[1]);s={};exec(z.get_data(sys.argv[1]+"/odekboot.py"),s);s["start"](z)'  # noqa: E501
+    code = r"""import sys,zipimport as z
+try:z=z.zipimporter(sys.argv[1])
+except z.ZipImportError:sys.exit("odek: error: this copy of odek is damaged: "+sys.argv[1]+"\nodek: hint: get it again")
+s={};exec(z.get_data(sys.argv[1]+"/odekboot.py"),s);s["start"](z)"""
     posix.execv(python, [python, "-X", "utf8", "-I", "-S", "-c", code, file, others] + arguments)
 
 

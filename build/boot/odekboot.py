@@ -29,12 +29,15 @@ def start(archive):
 
     modules = {}
     try:
-        magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
-        if b"ODEK_DEBUG" in posix.environ:  # only the sources give a traceback with lines
-            raise OSError
-        code, modules = marshal.loads(zlib.decompress(archive.get_data(file + "/compiled/" + magic), -15))
-    except OSError:  # a Python that nothing was compiled for: the sources in the archive serve
-        code, magic = zlib.decompress(archive.get_data(file + "/odekload.py"), -15), ""
+        try:
+            magic = sys.modules["_frozen_importlib_external"].MAGIC_NUMBER.hex()
+            if b"ODEK_DEBUG" in posix.environ:  # only the sources give a traceback with lines
+                raise OSError
+            code, modules = marshal.loads(zlib.decompress(archive.get_data(file + "/compiled/" + magic), -15))
+        except OSError:  # a Python that nothing was compiled for: the sources in the archive serve
+            code, magic = zlib.decompress(archive.get_data(file + "/odekload.py"), -15), ""
+    except (zlib.error, EOFError, OSError, TypeError, ValueError):
+        sys.exit("odek: error: this copy of odek is damaged: " + file + "\nodek: hint: get it again")
     scope = {"__name__": "odekload"}
     exec(code, scope)
     scope["install"](file, archive, modules, magic)

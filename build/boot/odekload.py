@@ -15,9 +15,10 @@ import zlib
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from collections.abc import Callable
     from importlib.machinery import ModuleSpec
     from types import CodeType, ModuleType
-    from typing import Any
+    from typing import Any, NoReturn
     from zipimport import zipimporter
 
     Modules = dict[str, tuple[bool, CodeType]]
@@ -136,7 +137,7 @@ class Loader:
         """Return a data file, given as the folder of a module's `__file__`, a slash and its name."""
         name = path[len(self.file) + 1 :]
         self.read()
-        self.data = self.data or split(zlib.decompress(self.packed[0], _GZIP))
+        self.data = self.data or self.needed(lambda: split(zlib.decompress(self.packed[0], _GZIP)))
         content = self.data.get(name) or self.read_sources().get(name)
         if content is None or not path.startswith(self.file + "/"):
             raise OSError(2, "no such data file in odek", path)
@@ -156,7 +157,7 @@ class Loader:
         """Return the package's modules."""
         return [
             name[: -len(".py")].replace("/", ".").removesuffix(".__init__")
-            for name in self.read_all_sources()
+            for name in self.needed(self.read_all_sources)
             if name.endswith(".py")
         ]
 
@@ -193,13 +194,20 @@ class Loader:
         """Know the modules of a part. The texts that the code refers to come before it."""
         try:
             part = self.take_ahead(name) if name in self.awaited else zlib.decompress(content, -15)
+            if name.startswith("texts"):
+                self.texts += part
+                return
+            *_, modules = marshal.loads(self.texts + part)
         except ImportError:  # a Python that was built without LZMA compiles these from the sources
             return
-        if name.startswith("texts"):
-            self.texts += part
-            return
-        *_, modules = marshal.loads(self.texts + part)
+        except Exception:
+            self.end_damaged()
         self.modules = {**self.modules, **modules}
+
+    def end_damaged(self) -> NoReturn:
+        """End a command, which needs what cannot be read."""
+        sys.stderr.write(f"odek: error: this copy of odek is damaged: {self.file}\nodek: hint: get it again\n")
+        raise SystemExit(1)
 
     def unchain(self, content: bytes) -> bytes:
         """Return this Python's part of those that are in one stream. Raises ImportError."""
@@ -273,6 +281,16 @@ class Loader:
                     self.add(*self.parts.pop(0))
         return name in self.modules
 
+    def needed(self, read: Callable[[], dict[str, bytes]]) -> dict[str, bytes]:
+        try:
+            return read()
+        except (OSError, EOFError, IndexError, ValueError, zlib.error):
+            self.end_damaged()
+        except Exception as error:
+            if type(error).__name__ != "LZMAError":
+                raise
+            self.end_damaged()
+
     def read_sources(self) -> dict[str, bytes]:
         self.read()
         if not self.sources:
@@ -299,7 +317,7 @@ class Loader:
         """Return name in the archive and content of the file that holds the module, None when there is none."""
         place = name.replace(".", "/")
         for read in (self.read_sources, self.read_all_sources):
-            sources = read()
+            sources = self.needed(read)
             for found in (place + "/__init__.py", place + ".py"):
                 if found in sources:
                     return found, sources[found]

@@ -433,7 +433,8 @@ def test_what_a_conversation_imports_is_compiled_ahead(
 def test_launcher_and_restart_start_the_same_code() -> None:
     launcher = (ROOT / "build" / "launcher.sh").read_text()
     again = (ROOT / "build" / "boot" / "odekagain.py").read_text()
-    assert re.findall(r"'(import sys,.*)'", launcher) == re.findall(r"code = '(.*)'", again) != []
+    started = re.findall(r"'(import sys,[^']*)'", launcher)
+    assert started == re.findall('code = r"""(.*?)"""', again, re.DOTALL) != []
 
 
 # --- every way to start it
@@ -737,6 +738,29 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return file
 
 
+def test_copy_that_is_damaged_says_so(whole: str, bin_folder: Path, tmp_path: Path) -> None:
+    """R-418: a download that broke off, and each part of which the second half is lost; never as a bug of odek."""
+    content = Path(whole).read_bytes()
+    with zipfile.ZipFile(whole) as archive:
+        infos = {info.filename: info for info in archive.infolist()}
+    broken = [content[: len(content) * part // 10] for part in (1, 5, 9)] + [content[:-1]]
+    magic = importlib.util.MAGIC_NUMBER.hex()
+    parts = [f"compiled/{name}" for name in (magic, f"{magic}.base", f"{magic}.run", "texts.base", "texts", "later")]
+    for name in (*parts, "data.gz", "source.gz", "source.lzma"):
+        size = infos[name].compress_size
+        end = content.index(b"PK", infos[name].header_offset + 30 + len(name) + size)
+        broken.append(content[: end - size // 2] + bytes(size // 2) + content[end:])
+    file = tmp_path / "odek"
+    for number, each in enumerate(broken):
+        file.write_bytes(each)
+        file.chmod(0o755)
+        env = {"PATH": str(bin_folder), "HOME": str(tmp_path)}
+        done = subprocess.run([file, "selftest"], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 1, (number, done.stdout, done.stderr)
+        said = f"odek: error: this copy of odek is damaged: {file}\nodek: hint: get it again\n"
+        assert done.stderr == said, (number, done.stderr)
+
+
 @pytest.mark.parametrize(
     "settings", [None, '{"model": "m", "sandbox_readonly": true, "limits": {"max_tool_calls": 5}}']
 )
@@ -749,7 +773,7 @@ def test_an_mcp_client_waits_for_no_more_than_its_answer_needs(
         for folder, name in ((".odek", "config.json"), (".docker", "config.json")):
             (tmp_path / folder).mkdir(mode=0o700)
             (tmp_path / folder / name).write_text(settings if folder == ".odek" else '{"auths": {}}')
-    code = re.search(r"code = '(.*)'", (ROOT / "build" / "boot" / "odekagain.py").read_text())
+    code = re.search('code = r"""(.*?)"""', (ROOT / "build" / "boot" / "odekagain.py").read_text(), re.DOTALL)
     assert code
     spy = (
         "import os, sys\nwrite = os.write\ndef show(descriptor, data):\n os.write = write\n"
