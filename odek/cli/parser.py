@@ -120,7 +120,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def refuse(self, flag: str, why: str, *, hint: str) -> None:
         """Let `flag`, which could be expected here, end in an explanation."""
-        self.add_argument(flag, action=_Refusal, nargs=0, const=(f"{flag} {why}", hint), help=argparse.SUPPRESS)
+        self.add_argument(flag, action=_Refusal, nargs="?", const=(f"{flag} {why}", hint), help=argparse.SUPPRESS)
 
     def read(self, arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         """Return the parsed flags and everything after `--`."""

@@ -26,6 +26,8 @@ def parser() -> CommandParser:
     )
     made.add_argument("--open", action="store_true", help="open the page in the system's browser")
     made.add_argument("--demo", action="store_true", help="a recorded model works in a scratch project; needs no key")
+    for flag in ("--port", "--host"):
+        made.refuse(flag, "is not an option", hint="--addr HOST:PORT has both, such as --addr 127.0.0.1:8080")
     made.add_settings()
     made.reword("--json", "Print the URL as a JSON object, with the address and the process")
     return made

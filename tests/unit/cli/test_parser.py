@@ -10,6 +10,7 @@ import pytest
 
 from odek.cli.commands import sandbox_explain, sandbox_shell
 from odek.cli.commands.danger import describe_parser
+from odek.cli.commands.serve import parser as serve_parser
 from odek.cli.help import wrap, wrap_example
 from odek.cli.main import COMMANDS as PROGRAM
 from odek.cli.main import render_overview
@@ -139,6 +140,17 @@ def test_no_abbreviation_of_any_flag_is_accepted() -> None:
     for prefix in sorted(prefixes):
         with pytest.raises(UsageError):
             parser.read(["task", prefix])
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--port", "8080"), ("--port=8080",), ("--port",), ("--host", "0.0.0.0"), ("--host=x",)]
+)
+def test_what_other_servers_call_the_address_names_addr(arguments: tuple[str, ...]) -> None:
+    """R-419: the first guess of a person who knows other programs."""
+    with pytest.raises(UsageError) as raised:
+        serve_parser().read_flags(list(arguments))
+    assert raised.value.message == f"{arguments[0].partition('=')[0]} is not an option"
+    assert raised.value.hint.startswith("--addr HOST:PORT has both")
 
 
 def test_continue_has_no_flag_that_leaves_the_sandbox() -> None:
