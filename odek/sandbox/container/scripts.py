@@ -103,7 +103,8 @@ exit 42
 # arrived before that line, even though a child that was left behind may still hold the output open (R-40, B02). For a
 # pipe, all of them come on stderr. The mark is public in the container; the nonce comes with the text and is known to
 # this shell alone. A command may have left its stdout non-blocking and full, so the last line is tried again until it
-# is taken, for some seconds.
+# is taken, for some seconds. A pipe takes such a line as a whole or not at all, but bash writes the line end in front
+# by itself: there it is tried by itself, so that none comes twice.
 # TEXT comes on stdin and is evaluated, not passed as an argument: one ends at 128 KiB (B14) and is public.
 _MARKED = """\
 mark=$1 init=$2 header= line= lf='
@@ -113,9 +114,10 @@ _WAIT = f"""\
 say() {{ echo "$lf$mark $1" >&2; }}
 refuse() {{ say "$1"; exit 125; }}
 field() {{ set -- ${{line##*) }}; ticks=${{20}}; }}
+put() {{ until echo "$1" 2>/dev/null || [ $((line += 1)) -ge {REPORT_TRIES} ]; do :; done; }}
 report() {{
   line=0
-  until echo "$lf$end $1" 2>/dev/null || [ $((line += 1)) -ge {REPORT_TRIES} ]; do :; done
+  case ${{BASH_VERSION-}} in ?*) put "" && put "$end $1" ;; *) put "$lf$end $1" ;; esac
 }}
 say {READY_WORD}
 IFS= read -r line || refuse {CUT}
@@ -154,7 +156,7 @@ case $1 in file|pipe) ;; *) exec </dev/null ;; esac
   field
   echo "$lf$end began $ticks $$" >&9
   exec 9>&-
-  unset -f say refuse field report
+  unset -f say refuse field put report
   unset mark init header line lf ticks end
   eval "shift 3
 $3"
