@@ -7,6 +7,7 @@ import resource
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from threading import Timer
 from typing import Any
@@ -152,6 +153,9 @@ class WatchedDocker:
         self.open_pipe, self.when_gone, self.kill_when_gone = (
             docker.open_pipe, docker.when_gone, docker.kill_when_gone
         )  # fmt: skip
+
+    def ahead(self, *_calls: tuple[str, ...]) -> AbstractContextManager[None]:
+        return nullcontext()  # each call passes `start` when it is asked for
 
     def start(self, *args: str, **options: Any) -> DockerProcess:
         self._on_start(args)
