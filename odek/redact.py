@@ -111,8 +111,11 @@ _CUT_KEY = pattern(
     r"(?:(?:(?<![A-Za-z0-9])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))(?:sk-|gsk_|xai-|hf_|gh[oprsu]_|npm_|AKIA|ASIA|AIza|"
     r"hv[bs]\.|SG\.|eyJ)|github_pat_|glpat-|pypi-AgE|xox[abeprs]-|xapp-|[rs]k_live_|[rs]k_test_|whsec_)[A-Za-z0-9_+/=.-]{2,}\Z"
 )
-_ESCAPES = ("\x1b", "\\x1b", "\\u001b", "\\033", "\\e[")
-_COLOUR = pattern(r"(?:\x1b|\\{1,16}(?:x1b|u001b|033|e))(?:\[[0-?]{0,64}[A-Za-z]|\(B)")
+_ESCAPES = ("\x1b", "\\x1", "\\u001", "\\033", "\\e[")
+_COLOUR = pattern(
+    r"(?:\x1b|\\{1,16}(?:x1[bB]|u001[bB]|033|e))(?:\[[0-?]{0,64}[A-Za-z]|\(B)"
+    r"|\x1b\][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)"
+)
 """what a terminal takes for colours and the like, as it is or as JSON, `visible` and programs write it"""
 _HIDDEN = "\ud800"  # in place of each character of a secret; it is in no text
 _RUN = pattern(f"{_HIDDEN}+")

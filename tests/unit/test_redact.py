@@ -209,7 +209,17 @@ def test_what_only_looks_like_a_key_behind_an_escape_stays(text: str) -> None:
 
 @pytest.mark.parametrize("secret", ["hunter2-Zq81-xx", OPENAI, AWS, "hunter2 of two words"])
 @pytest.mark.parametrize(
-    "colour", ["\x1b[m", "\x1b[01;31m\x1b[K", "\x1b[38;2;1;2;3m", "\x1b(B\x1b[m", "\\x1b[0m", "\\u001b[m", "\\033[1m"]
+    "colour",
+    [
+        "\x1b[m",
+        "\x1b[01;31m\x1b[K",
+        "\x1b[38;2;1;2;3m",
+        "\x1b(B\x1b[m",
+        "\\x1b[0m",
+        "\\u001B[m",
+        "\\033[1m",
+        "\x1b]8;;http://x/\x1b\\",
+    ],
 )
 def test_a_secret_with_colours_in_it_is_found(secret: str, colour: str) -> None:
     """R-415: `grep --color` marks a part of it; a terminal, and a model, see it whole. What is around it stays."""
@@ -254,7 +264,17 @@ def test_a_named_value_in_json_in_json_is_found() -> None:
         assert (shown.count(MARK), "abcdefgh" in shown, "password" in shown) == (2, False, False)
 
 
-@pytest.mark.parametrize("text", ["\x1b[" * 50_000, "\\x1b[0" * 50_000, f"\x1b[1m{OPENAI}" * 5_000, "%20eyJ" * 50_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\x1b[" * 50_000,
+        "\x1b]" * 50_000,
+        "\x1b]a" * 50_000,
+        "\\x1b[0" * 50_000,
+        f"\x1b[1m{OPENAI}" * 5_000,
+        "%20eyJ" * 50_000,
+    ],
+)
 def test_escapes_and_colours_without_end_are_looked_through_once(text: str) -> None:
     """R-415: the search stays linear; a quadratic one would not come to its end here."""
     assert OPENAI not in Redactor(("hunter2-Zq81-xx",))(text * 4)
