@@ -226,7 +226,7 @@ class Conversation:
         """
         with use_token(cancel or current_token()):
             self.workspace.prepare_turn()
-            self.begin_session(text, needed=self._profile.command != "repl")  # others have it by now, or asked for it
+            self.begin_session(text, needed=self._profile.session_needed)  # others have it by now, or asked for it
             is_ahead, self._is_ahead, (whole, _) = self._is_ahead, False, self._accepted
             if not is_ahead:
                 given = [file for file in files if may_give(file, self.workspace.tools.gate, self._runtime.emit)]

@@ -33,6 +33,8 @@ class CommandProfile:
     planning: bool = False
     """turns only plan: read-only, and without tools that write (R-281)"""
     surface: str = "a terminal; the answer is printed as plain text"
+    session_needed: bool = True
+    """whether a turn is refused where its session cannot be made, or goes on unkept (R-397)"""
     answer: AnswerFormat | None = None
     """what the last answer has to be; None: text"""
 

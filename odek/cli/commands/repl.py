@@ -77,7 +77,11 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     renderer = choose_renderer(settings, terminal, lambda: redact)
     if isinstance(renderer, StreamingRenderer):
         renderer.ways = "/diff · /undo"
-    runtime, profile, resumed = terminal_runtime(host, terminal), CommandProfile(command="repl"), None
+    runtime, profile, resumed = (
+        terminal_runtime(host, terminal),
+        CommandProfile(command="repl", session_needed=False),
+        None,
+    )
     if parsed.fork and not parsed.id:
         raise UsageError("--fork needs --id: the session to copy", hint="odek repl --id ID --fork")
     with ExitStack() as stack:

@@ -59,9 +59,9 @@ class Desk:
         return self.models[-1]
 
     def open(
-        self, flags: dict[str, object], *, sink: Sink = ignore, command: str = "repl", **more: Any
+        self, flags: dict[str, object], *, sink: Sink = ignore, command: str = "repl", needed: bool = True, **more: Any
     ) -> Conversation:
-        profile, config = CommandProfile(command=command), self.config(flags)
+        profile, config = CommandProfile(command=command, session_needed=needed), self.config(flags)
         return open_conversation(profile, config, self.runtime(), sink=sink, **more)
 
     def config(self, flags: dict[str, object]) -> Config:
@@ -154,7 +154,7 @@ def test_session_that_cannot_be_made_is_one_warning_and_ends_no_turn(desk: Desk,
     place.mkdir(mode=0o700, exist_ok=True)
     (place / "sessions").write_text("a file where the folder would be")
     desk.script(text_reply("one"), text_reply("two"))
-    with desk.open(ON_HOST, store=sessions.store) as conversation:
+    with desk.open(ON_HOST, needed=False, store=sessions.store) as conversation:
         with pytest.raises(StateFileError):
             conversation.begin_session("first")  # as `odek run --session` does, before the model is asked
         assert [conversation.send("first"), conversation.send("second")] == ["one", "two"]
@@ -168,6 +168,10 @@ def test_session_that_cannot_be_made_is_one_warning_and_ends_no_turn(desk: Desk,
                 act()
         assert roles(conversation.history) == ["user", "assistant"] * 2
     assert desk.notes.notes == []
+    model = desk.script()
+    with desk.open(ON_HOST, store=sessions.store) as conversation, pytest.raises(StateFileError):
+        conversation.send("first")  # whatever the command is called
+    assert model.requests == []
 
 
 def test_nothing_is_kept_of_a_conversation_in_which_nothing_was_said(desk: Desk, sessions: Sessions) -> None:
