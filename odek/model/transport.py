@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from odek.cancel import POLL_S, current_token
 from odek.errors import ConfigError
-from odek.model.endpoint import Endpoint, Proxy
+from odek.model.endpoint import Endpoint, Proxy, is_loopback
 from odek.model.errors import ModelError, ModelProtocolError, ModelUnreachable
 from odek.model.http1 import Connection, ConnectionEnded, HttpProtocolError, Response, TunnelRefused
 from odek.model.http_errors import BROKE_OFF, BROKE_OFF_HINT, status_error
@@ -92,6 +92,20 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def refused_hint(host: str, route: Route) -> str:
+    """Return what to do where a connection to `host`, the model's, was refused on `route`. Pure.
+
+    On this machine no program listens there. Elsewhere that is one cause of several: a wrong address, a firewall.
+    """
+    proxy = route.proxy
+    if not is_loopback(proxy.host if proxy else host):
+        return f"check {proxy.variable if proxy else 'base_url'} and the network, and whether a server listens there"
+    if proxy:
+        return f"start the proxy, or correct {proxy.variable}"
+    by = f": `{route.start}`" if route.start else ""
+    return f"no program listens at that port: start the model's server{by}, or correct base_url"
 
 
 class Route:
@@ -378,14 +392,8 @@ class HttpExchange:
         return self._unreachable(
             _reason(error),
             broken=broken,
-            hint=self._refused_hint() if isinstance(error, ConnectionRefusedError) else "",
+            hint=refused_hint(self._endpoint.host, self._route) if isinstance(error, ConnectionRefusedError) else "",
         )
-
-    def _refused_hint(self) -> str:
-        if self._route.proxy is not None:
-            return f"start the proxy, or correct {self._route.proxy.variable}"
-        by = f": `{self._route.start}`" if self._route.start else ""
-        return f"no program listens at that port: start the model's server{by}, or correct base_url"
 
     def _unreachable(self, reason: str, *, broken: bool, hint: str = "") -> ModelError:
         if broken:

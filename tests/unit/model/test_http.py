@@ -30,10 +30,11 @@ from fakes.model_server import (
 )
 
 from odek.errors import ConfigError, Interrupted
+from odek.model.endpoint import Endpoint, Proxy
 from odek.model.errors import ModelError, ModelProtocolError, ModelRejected, ModelUnreachable, WrongAddress
 from odek.model.http import Effects, HttpModel
 from odek.model.provider import RequestOptions
-from odek.model.transport import Limits
+from odek.model.transport import Limits, Route, refused_hint
 from odek.model.types import CallBegun, Message, Reply, ToolCall, ToolSpec, Usage
 
 A = '{"command":"echo A"}'
@@ -527,6 +528,31 @@ def test_hint_of_a_refused_connection_is_what_starts_the_server(
     env = {name: with_port(value) for name, value in env.items()}
     call = Call(with_port(base), env=env, start=start, allow_plain_http=True)
     assert call.fail().hint.removeprefix("no program listens at that port: ") == hint
+
+
+@pytest.mark.parametrize(
+    ("host", "proxy", "start", "hint"),
+    [
+        ("::1", None, "ollama serve", "start the model's server: `ollama serve`"),
+        ("127.8.9.1", None, "", "start the model's server, or"),
+        ("api.example.com", None, "", "check base_url and the network"),
+        ("203.0.113.9", None, "", "check base_url and the network"),
+        ("192.168.1.20", None, "ollama serve", "check base_url and the network"),  # `ollama serve` here starts another
+        ("localhost.example.com", None, "", "check base_url and the network"),
+        ("api.example.com", "localhost", "", "start the proxy, or correct https_proxy"),
+        ("api.example.com", "proxy.example", "", "check https_proxy and the network"),
+        ("api.example.com", "10.0.0.1", "ollama serve", "check https_proxy and the network"),
+    ],
+)
+def test_refused_connection_elsewhere_is_a_matter_of_the_address_and_the_network(
+    host: str, proxy: str | None, start: str, hint: str
+) -> None:
+    """R-396: only on this machine the hint says to start what listens there."""
+    to = Endpoint(scheme="https", host=host, port=443, target="/")
+    by = Proxy(host=proxy, port=3128, variable="https_proxy") if proxy else None
+    found = refused_hint(host, Route(to, by, None, lambda: 0.0, start))
+    assert hint in found
+    assert ("start the" in found) == ("start the" in hint)
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 70 + ".example"])
