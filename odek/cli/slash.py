@@ -13,7 +13,7 @@ from odek.app.conversation import Conversation, compacted_line
 from odek.app.runtime import Runtime
 from odek.cli.terminal import Terminal
 from odek.config.values import shown_url
-from odek.errors import UsageError
+from odek.errors import StateFileError, UsageError
 from odek.host import Host
 from odek.model.types import Usage
 from odek.text import render_usd, truncate, visible
@@ -229,15 +229,30 @@ def _undo(context: SlashContext, argument: str) -> None:
         raise UsageError(
             f'"/undo {truncate(visible(argument), 60)}" is not a command', hint="/undo, /undo partial or /undo talk"
         )
-    if argument != "talk" and context.conversation.turns:
-        _undo_files(context, partial=argument == "partial")
-    context.conversation.undo()
+    conversation, undone = context.conversation, False
+    if argument != "talk" and conversation.turns:
+        if conversation.unkept:
+            context.terminal.note("this takes back files alone: the conversation is not kept, see /info")
+        undone = _undo_files(context, partial=argument == "partial")
+        if undone and conversation.unkept:
+            return
+    try:
+        conversation.undo()
+    except StateFileError as error:
+        if not undone:
+            raise
+        raise StateFileError(
+            f"the files are taken back, the conversation is not: {error.message}", hint="/undo talk tries that again"
+        ) from error
     files = "the files are as it left them" if argument == "talk" else "the model does not know of it any more"
     context.terminal.note(f"the last turn is taken back; {files}")
 
 
-def _undo_files(context: SlashContext, *, partial: bool) -> None:
-    """Take back what the last turn changed, if it changed anything. Raises OdekError; then nothing is taken back."""
+def _undo_files(context: SlashContext, *, partial: bool) -> bool:
+    """Take back what the last turn changed, and return whether it changed anything.
+
+    Raises OdekError; then nothing is taken back.
+    """
     from odek.app.turn_files import project_files
     from odek.cli.turn_changes import Which, doubts_of, report_undone, undo_files
     from odek.snapshot.project import NothingKept
@@ -256,8 +271,9 @@ def _undo_files(context: SlashContext, *, partial: bool) -> None:
             ask=warn, name=name,
         )  # fmt: skip
     except NothingKept:
-        return
+        return False
     report_undone(undone, terminal, name=name)
+    return True
 
 
 def _compact(context: SlashContext, words: str) -> None:

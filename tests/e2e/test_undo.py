@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -227,6 +228,42 @@ def test_a_turn_of_a_conversation_is_taken_back_with_its_files(on_host: Odek) ->
         talk.see("odek 2> ")
         talk.type("\x04")
         assert talk.end()[0] == 0
+
+
+def test_undo_says_what_it_does_not_take_back(on_host: Odek) -> None:
+    """R-405: of a conversation that is not kept, before it does anything; of one whose session has gone meanwhile."""
+    odek, cwd = on_host, on_host.cwd
+    (cwd / "a.txt").write_text("before\n")
+    sessions = odek.home / ".odek" / "sessions"
+    sessions.parent.mkdir(mode=0o700, exist_ok=True)
+    steps = [step for n in (1, 2) for step in (calls(("shell", {"command": f"echo {n} >a.txt"})), text(f"done {n}"))]
+    for unkept in (True, False):
+        if unkept:
+            sessions.write_text("a file where the folder would be")
+        with (
+            ModelServer(*steps) as server,
+            Talk(odek, "repl", "--base-url", server.base_url) as talk,
+        ):
+            talk.see("odek 1> ")
+            talk.type("task\r")
+            talk.see("/diff · /undo")
+            talk.see("odek 2> ")
+            if not unkept:
+                shutil.rmtree(sessions)
+            talk.type("/undo\r")
+            if unkept:
+                talk.see("this takes back files alone: the conversation is not kept, see /info")
+            talk.see("the last turn is undone, 1 file")
+            if not unkept:
+                talk.see("the files are taken back, the conversation is not: ")
+                talk.see("/undo talk tries that again")
+            after = talk.see("odek 2> ")
+            assert not unkept or "error" not in after
+            assert (cwd / "a.txt").read_text() == "before\n"
+            talk.type("\x04")
+            talk.end()
+        if unkept:
+            sessions.unlink()
 
 
 def test_a_turn_of_an_odek_that_was_killed_can_be_taken_back(on_host: Odek) -> None:
