@@ -46,12 +46,14 @@ _NO_TERMINAL = {"TERM": "dumb", "GIT_EDITOR": _NO_EDITOR, "GIT_SEQUENCE_EDITOR":
 # hands; `command -p` finds cat where PATH is broken or starts in the workspace (R-92).
 # What does not end in its mark is a part, left by an odek that was killed while it wrote, and is not run.
 _SCRIPT = (
-    "odek_command=$(command -p cat 2>/dev/null || cat; echo .); exec </dev/null 2>&1; "
+    "odek_command=$(command -p cat 2>/dev/null || cat; echo .); exec 2>&1; "
+    "[ -r /dev/null ] || { echo 'the command did not run: this system has no /dev/null' >&2; exit 125; }; "
+    "exec </dev/null; "
     f'case $odek_command in *"#${MARK_VARIABLE}.") ;; '
     "*) echo 'the command did not run: it did not arrive as a whole' >&2; exit 125 ;; esac; "
     f'odek_command=${{odek_command%"#${MARK_VARIABLE}."}}; eval "unset -v odek_command; $odek_command"'
 )
-_SCRIPT_SEPARATE_STDERR = _SCRIPT.replace(" 2>&1; ", "; ")
+_SCRIPT_SEPARATE_STDERR = _SCRIPT.replace("exec 2>&1; ", "")
 
 
 # Reads "+ PID MARK SIGNALS QUEUE" for a command that starts, the last two being its LimitTag, and "+ - MARK - -"
@@ -65,7 +67,7 @@ while read -r sign pid mark signals queue; do
   calls=$rest
   [ "$sign" = - ] || calls="$calls $pid:$mark:$signals:$queue"
 done
-exec 2>/dev/null
+[ -w /dev/null ] && exec 2>/dev/null
 for call in $calls; do kill -KILL -- "-${{call%%:*}}"; done
 for call in $calls $calls; do
   rest=${{call#*:}}

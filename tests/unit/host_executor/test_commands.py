@@ -272,6 +272,23 @@ def test_part_of_a_command_is_not_run(tmp_path: Path) -> None:
         assert done.stdout == b"the command did not run: it did not arrive as a whole\n"
 
 
+@pytest.mark.parametrize("script", [commands._SCRIPT, commands._SCRIPT_SEPARATE_STDERR], ids=["joint", "apart"])
+def test_system_without_a_null_device_is_named(script: str, tmp_path: Path) -> None:
+    """R-406: in a root without /dev/null a command is not run, and its output says why."""
+    done = subprocess.run(
+        ["/bin/sh", "-c", script.replace("/dev/null", f"{tmp_path}/no/null"), "sh"],
+        input=b"touch made#0123456789abcdef",
+        env={**ENV, commands.MARK_VARIABLE: "0123456789abcdef"},
+        cwd=tmp_path,
+        capture_output=True,
+    )
+    said = b"the command did not run: this system has no %s/no/null\n" % bytes(tmp_path)
+    shown, other = (done.stdout, done.stderr) if script == commands._SCRIPT else (done.stderr, done.stdout)
+    assert (done.returncode, list(tmp_path.iterdir())) == (125, [])
+    assert shown.endswith(said)
+    assert said not in other
+
+
 def await_true(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not condition():
