@@ -69,7 +69,8 @@ def on_bridge(arguments: Arguments) -> Arguments:
 
 # name of a protection → what takes it out of the arguments of `docker run` and `docker exec`
 PROTECTIONS: dict[str, Edit] = {
-    "capabilities": without_option("--cap-drop "),
+    # those of Docker's default: podman's has no MKNOD
+    "capabilities": lambda words: with_option("--cap-add", "MKNOD")(without_option("--cap-drop ")(words)),
     "no-new-privileges": without_option("--security-opt no-new-privileges"),
     "seccomp": lambda words: tuple("seccomp=unconfined" if w.startswith("seccomp=") else w for w in words),
     "own seccomp profile": without_option("--security-opt seccomp="),
