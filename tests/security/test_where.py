@@ -153,6 +153,10 @@ def test_project_cannot_bring_it_about(scene: Scene, docker_engine: Engine) -> N
     """
     scene.project(sandbox_image=DEAD_REGISTRY)
     assert scene.run(env={"ODEK_APPROVE_PROJECT_SANDBOX": "1"}).summary == STOPPED
+
+
+def test_project_cannot_switch_the_requirement_off(scene: Scene) -> None:
+    """S-2: where no daemon answers."""
     scene.project(sandbox=False)
     assert scene.run(env={**DOWN, "ODEK_REQUIRE_SANDBOX": "1"}).summary == STOPPED
 
