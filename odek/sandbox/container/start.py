@@ -60,6 +60,7 @@ START_TIMEOUT_S = 60.0
 _STILL_THERE_S = 3.0
 _MADE_S = 0.08  # by then Docker has made the container, mostly, and starts it
 _LEASE_GRACE_S = 1.0
+_SLOW_LEASE_GRACE_S = 3.0
 _SUFFIX_DIGITS = 6
 _LEASE_BYTES = 1 << 16
 _SWEEP_TIMEOUT_S = 5.0  # a start does not wait for other users' leftovers
@@ -259,26 +260,34 @@ def _abandon(lease: DockerProcess, docker: Docker, world: Surroundings, nonce: s
     """Take down whatever a start has made so far. The client is not killed at once: it may be about
     to create the container, which then sees its lease closed and ends by itself."""
     lease.release()
-    deadline = world.clock() + _LEASE_GRACE_S
-    while not lease.finished and world.clock() < deadline:
-        lease.pump(_LEASE_GRACE_S)
+    _await_end(lease, world, _LEASE_GRACE_S)
     ended = lease.exited
     if ended:
         lease.close()
-    _remove_by_nonce(docker, nonce)
+    answers = _remove_by_nonce(docker, nonce)
     if not ended:
+        if answers:  # a slow engine, which may make the container yet that it was asked for (R-414)
+            _await_end(lease, world, _SLOW_LEASE_GRACE_S)
         lease.close()
         _remove_by_nonce(docker, nonce)
 
 
-def _remove_by_nonce(docker: Docker, nonce: str) -> None:
+def _await_end(lease: DockerProcess, world: Surroundings, seconds: float) -> None:
+    deadline = world.clock() + seconds
+    while not lease.finished and world.clock() < deadline:
+        lease.pump(seconds)
+
+
+def _remove_by_nonce(docker: Docker, nonce: str) -> bool:
+    """Remove what a start has made; return whether the engine answers."""
     try:
         listed = run_docker(docker, *list_by_label_argv(f"{NONCE_LABEL}={nonce}", "{{.ID}}"), timeout_s=5.0)
         names = tuple(listed.stdout.text.split())
         if names:
             run_docker(docker, *remove_argv(*names), timeout_s=10.0)
     except ExecutableMissing:  # no process can be started at present; the closed lease ends the container
-        pass
+        return False
+    return listed.code == 0 and not listed.timed_out
 
 
 def _sweep(listing: DockerProcess, docker: Docker, world: Surroundings, *, one_by_one: bool) -> None:

@@ -755,6 +755,35 @@ def test_interrupt_takes_down_what_was_made(step: str, at: str, scene: Scene) ->
     scene.assert_nothing_left()
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_start_that_is_given_up_waits_for_a_slow_engine(answers: bool, scene: Scene) -> None:
+    """R-414: its client ends by itself after some seconds; killed earlier, the container would be made all the same."""
+    listed: dict[str, Any] = {} if answers else {"code": 1, "stderr": "Cannot connect to the Docker daemon"}
+
+    def end_late(lease: FakePending) -> None:
+        pump = lease.pump
+
+        def late(timeout_s: float) -> None:
+            if lease.released and scene.docker.now() - released[0] >= 3:
+                lease.ended = True
+            pump(timeout_s)
+
+        def release() -> None:
+            released.append(scene.docker.now())
+            lease.released = True
+
+        released: list[float] = []
+        lease.pump, lease.release = late, release  # type: ignore[method-assign]
+
+    scene.docker.on("run", hang=True, react=end_late, raises_in_pump=Interrupted(2)).on(*OURS, **listed)
+    script(scene, "run", "ours")
+    with pytest.raises(Interrupted):
+        scene.start()
+    (lease,) = scene.leases
+    assert (lease.released, lease.closed, lease.killed) == (True, True, not answers)
+    assert len(scene.docker.called(*OURS)) == 2
+
+
 def test_interrupt_during_an_attach_takes_down_what_was_made(scene: Scene) -> None:
     """R-38, R-54: and removes no network."""
     second = Network(name="front", id="e" * 64, internal=False)
