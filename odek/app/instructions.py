@@ -1,6 +1,6 @@
 """What a project says to the model: AGENTS.md of the working directory, and of the repository's folders above it.
 
-A file above counts only if no other user can have put it there: each folder up to the repository's root is the user's
+A file above counts only if no stranger can have put it there: each folder up to the repository's root is the user's
 own, on the same file system and below the home if that is above.
 """
 

@@ -7,6 +7,7 @@ would be made in there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from odek.sandbox.argv import bind_option
@@ -68,4 +69,4 @@ def probe_volumes(spec: SandboxSpec, docker: Docker, *, labels: Sequence[tuple[s
 
 
 def _normal(path: str) -> str:
-    return "/" + "/".join(part for part in str(path).split("/") if part not in ("", "."))
+    return os.path.normpath("/" + str(path).lstrip("/"))  # as the engines do, without a look at links

@@ -11,7 +11,7 @@ from fakes.docker import FakeDocker
 from odek.sandbox.argv import run_argv, tmpfs_mounts
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.resolve import FoundImage, look_up
-from odek.sandbox.image.volumes import probe_volumes, require_apart
+from odek.sandbox.image.volumes import probe_volumes, read_volumes, require_apart
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,14 @@ def test_volumes_of_an_image_are_read(stdout: str, found: FoundImage) -> None:
     docker = FakeDocker().on("image", "inspect", stdout=stdout)
     assert look_up(IMAGE_ID, docker) == found
     assert len(docker.calls) == 1
+
+
+def test_volume_that_goes_up_is_where_it_ends() -> None:
+    """A16: as the engines take its path."""
+    paths = ("/x/../workspace/sub", "//data/./a/", "../etc/hosts", "/tmp/a/../b", "/..")
+    assert read_volumes({path: {} for path in paths}) == ("/", "/data/a", "/etc/hosts", "/tmp/b", "/workspace/sub")
+    with pytest.raises(SandboxConfigError, match="at /workspace/sub"):
+        require_apart(read_volumes({"/x/../workspace/sub": {}}))
 
 
 @pytest.mark.parametrize("volumes", ["[1]", "{", "{no}", "null null", "1", '"/a"'])
