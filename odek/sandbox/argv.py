@@ -188,10 +188,6 @@ def save_argv(ref: str, path: str) -> tuple[str, ...]:
     return ("save", "--output", path, "--", ref)
 
 
-def load_argv(path: str) -> tuple[str, ...]:
-    return ("load", "--input", path)
-
-
 def tag_argv(image_id: str, ref: str) -> tuple[str, ...]:
     return ("tag", "--", image_id, ref)
 

@@ -322,17 +322,12 @@ def open_plain(file: BinaryIO, *, shown: str) -> BinaryIO:
     return file
 
 
-def plain_pieces(path: str) -> Iterator[bytes]:
-    """Yield a file of `docker save` without its gzip. Raises OSError, EOFError and zlib.error."""
-    with open(path, "rb") as file:
-        plain = open_plain(file, shown=path)
-        while piece := plain.read(_PIECE_BYTES):
-            yield piece
-
-
-def is_gzip(path: str) -> bool:
-    with open(path, "rb") as file:
-        return file.read(len(_GZIP)) == _GZIP
+def plain_pieces(file: BinaryIO, *, shown: str) -> Iterator[bytes]:
+    """Yield a file of `docker save` from its beginning, without its gzip. Raises OSError, EOFError and zlib.error."""
+    file.seek(0)
+    plain = open_plain(file, shown=shown)
+    while piece := plain.read(_PIECE_BYTES):
+        yield piece
 
 
 def read_files(file: BinaryIO) -> Files:

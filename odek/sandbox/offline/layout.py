@@ -269,14 +269,14 @@ def _dump(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def archive_of(path: str, layout: Layout) -> Iterator[bytes]:
-    """Yield the archive for `docker load`, each blob hashed once more on its way.
+def archive_of(source: BinaryIO | str, layout: Layout) -> Iterator[bytes]:
+    """Yield the archive for `docker load` from a file or a folder, each blob hashed once more on its way.
 
     Raises TarError where one is not what it was when it was read: Docker has then not got the end, by which it
     finds anything. Raises OSError.
     """
     left = {digest for _, digest in layout.names}
-    for digest, size, chunks in _blobs(path, layout):
+    for digest, size, chunks in _blobs(source, layout):
         if digest not in left:
             continue
         left.remove(digest)
@@ -297,21 +297,21 @@ def archive_of(path: str, layout: Layout) -> Iterator[bytes]:
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _blobs(path: str, layout: Layout) -> Iterator[tuple[str, int, Iterator[bytes]]]:
+def _blobs(source: BinaryIO | str, layout: Layout) -> Iterator[tuple[str, int, Iterator[bytes]]]:
     """Yield digest, size and content of the blobs, in the order in which they come."""
-    if os.path.isdir(path):
+    if isinstance(source, str):
         for name, digest in layout.names:
-            with open_file(path, name) as file:
+            with open_file(source, name) as file:
                 size = os.fstat(file.fileno()).st_size
                 yield digest, size, _exactly(file, size)
         return
     names = dict(layout.names)
-    with open(path, "rb") as file:
-        stream = TarStream(open_plain(file, shown=path))
-        for member in stream.members():
-            digest = names.get(clean_name(member.name), "")
-            if member.kind == "file" and digest:
-                yield digest, member.size_bytes, stream.chunks()
+    source.seek(0)
+    stream = TarStream(open_plain(source, shown="it"))
+    for member in stream.members():
+        digest = names.get(clean_name(member.name), "")
+        if member.kind == "file" and digest:
+            yield digest, member.size_bytes, stream.chunks()
 
 
 def _exactly(file: BinaryIO, size: int) -> Iterator[bytes]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import stat
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import BinaryIO
 
 from odek.events import Notice, Sink
 from odek.patterns import pattern
 from odek.process import Completed
-from odek.sandbox.argv import load_argv, save_argv, tag_argv
+from odek.sandbox.argv import save_argv, tag_argv
 from odek.sandbox.docker import Docker, docker_output, run_docker, run_long
 from odek.sandbox.errors import SandboxConfigError
 from odek.sandbox.image.reference import ImageChoice
 from odek.sandbox.image.resolve import daemon_machine, find_image, resolve_image
-from odek.sandbox.offline.archive import ArchivedImage, Layout, TarError, is_gzip, plain_pieces, read_archive
+from odek.sandbox.offline.archive import ArchivedImage, Layout, TarError, plain_pieces, read_archive
 from odek.sandbox.offline.layout import archive_of, read_any_image
 from odek.text import visible
 
@@ -88,44 +91,51 @@ def load_image(
     """Load the image in the file `path` and return its ID, one of `expected`, and what is in the file.
 
     Before Docker sees the file, every digest in it is computed anew; the ID that Docker then shows
-    is what counts. `name`: what to call an image that comes without a name, "" for nothing.
+    is what counts. The file is opened once, so that Docker gets what was checked. `name`: what to call an image
+    that comes without a name, "" for nothing.
     `unknown_on`: the processor for which the right image may well have an ID that is not in `expected`.
     Raises SandboxConfigError.
     """
-    image, status = _read_file(path, expected, docker)
-    wanted = [image_id for image_id in expected if image_id in image.ids]
-    if not wanted:
-        wrong = f'"{visible(path)}" holds another image than the expected one'
-        if unknown_on:
-            wrong = (
-                f'"{visible(path)}" cannot be verified to hold the pinned default: its ID on {unknown_on} is not known'
+    with _opened(path) as source:
+        before = _identity(source)
+        image = _read(source, path, expected, docker)
+        wanted = _require_expected(image, expected, path, unknown_on)
+        _refuse_moved_names(image, docker)
+        layout = image.layout if image.layout and (image.layout.is_needed or _keeps_manifests(docker)) else None
+        done = _hand_over(source, path, layout, docker, emit)
+        if done.code != 0 or done.timed_out:
+            raise SandboxConfigError(
+                f'Docker did not load "{visible(path)}"',
+                hint="`docker system df` shows what takes Docker's room",
+                detail=docker_output(done),
             )
-        raise SandboxConfigError(
-            wrong,
-            hint="compare with the ID that `odek sandbox image save` printed, and give that one with --id",
-            detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
-        )
-    _refuse_moved_names(image, docker)
-    layout = image.layout if image.layout and (image.layout.is_needed or _keeps_manifests(docker)) else None
-    done = _hand_over(path, layout, docker, emit)
-    if done.code != 0 or done.timed_out:
-        raise SandboxConfigError(
-            f'Docker did not load "{visible(path)}"',
-            hint="`docker system df` shows what takes Docker's room",
-            detail=docker_output(done),
-        )
-    # what odek has put together is one image, and holds nothing else; Docker may know it by either
-    shown = (layout.config, layout.manifest) if layout else wanted
-    loaded = next((image_id for image_id in shown if find_image(image_id, docker) == image_id), "")
-    if not loaded or _identity(os.stat(path)) != _identity(status):
-        raise SandboxConfigError(
-            f'Docker does not show the image of "{visible(path)}" under an expected ID',
-            hint="its store may know it by another one: compare `docker image ls --no-trunc`",
-            detail="\n".join(["in the file:", *sorted(image.ids)]),
-        )
+        # what odek has put together is one image, and holds nothing else; Docker may know it by either
+        shown = (layout.config, layout.manifest) if layout else wanted
+        loaded = next((image_id for image_id in shown if find_image(image_id, docker) == image_id), "")
+        if not loaded or _identity(source) != before:
+            raise SandboxConfigError(
+                f'Docker does not show the image of "{visible(path)}" under an expected ID',
+                hint="its store may know it by another one: compare `docker image ls --no-trunc`",
+                detail="\n".join(["in the file:", *sorted(image.ids)]),
+            )
     if name and not image.tags and not find_image(name, docker):
         run_docker(docker, *tag_argv(loaded, name))  # without a name the next clean-up would take it away
     return loaded, image
+
+
+def _require_expected(image: ArchivedImage, expected: tuple[str, ...], path: str, unknown_on: str) -> Sequence[str]:
+    """Return those of `expected` that the image has. Raises SandboxConfigError where there is none."""
+    wanted = [image_id for image_id in expected if image_id in image.ids]
+    if wanted:
+        return wanted
+    wrong = f'"{visible(path)}" holds another image than the expected one'
+    if unknown_on:
+        wrong = f'"{visible(path)}" cannot be verified to hold the pinned default: its ID on {unknown_on} is not known'
+    raise SandboxConfigError(
+        wrong,
+        hint="compare with the ID that `odek sandbox image save` printed, and give that one with --id",
+        detail="\n".join(["in the file:", *sorted(image.ids), "expected:", *expected]),
+    )
 
 
 def _keeps_manifests(docker: Docker) -> bool:
@@ -133,33 +143,44 @@ def _keeps_manifests(docker: Docker) -> bool:
     return "io.containerd.snapshotter" in run_docker(docker, "info", "--format", "{{json .DriverStatus}}").stdout.text
 
 
-def _hand_over(path: str, layout: Layout | None, docker: Docker, emit: Sink) -> Completed:
-    """Have Docker load the file as it is, without its gzip (M-31), or the `layout` of it. Raises SandboxConfigError."""
+def _hand_over(source: BinaryIO | str, path: str, layout: Layout | None, docker: Docker, emit: Sink) -> Completed:
+    """Have Docker load what `source` holds, without its gzip (M-31), or the `layout` of it. Raises SandboxConfigError.
+
+    It comes on Docker's stdin: by the name of the file another one could be loaded than was checked.
+    """
     doing = f"loading {visible(path)}"
+    emit(Notice(doing))
     try:
-        if layout or is_gzip(path):
-            emit(Notice(doing))
-            pieces = archive_of(path, layout) if layout else plain_pieces(path)
-            return run_long(docker, "load", doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S, stdin=pieces)
+        if layout:
+            pieces = archive_of(source, layout)
+        else:
+            assert not isinstance(source, str)  # a folder has a layout
+            pieces = plain_pieces(source, shown=path)
+        return run_long(docker, "load", doing=doing, emit=emit, timeout_s=TRANSFER_TIMEOUT_S, stdin=pieces)
     except (TarError, OSError, EOFError, zlib.error) as error:
         raise SandboxConfigError(
             f'"{visible(path)}" could not be read to its end a second time; Docker has loaded nothing of it',
             hint="leave it as it is while it is loaded",
         ) from error
-    return _carry(docker, *load_argv(path), doing=doing, emit=emit)
 
 
-def _read_file(path: str, expected: tuple[str, ...], docker: Docker) -> tuple[ArchivedImage, os.stat_result]:
-    machine = partial(daemon_machine, docker)
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO | str]:
+    """Hold the file at `path` open, or give the path of a folder. Raises SandboxConfigError."""
     try:
-        status = os.stat(path)
-        if stat.S_ISDIR(status.st_mode):
-            return read_any_image(path, shown=path, expected=expected, machine=machine), status
-        if not stat.S_ISREG(status.st_mode):  # a FIFO would be waited for
+        kind = os.stat(path).st_mode
+        if not (stat.S_ISDIR(kind) or stat.S_ISREG(kind)):  # a FIFO would be waited for
             raise SandboxConfigError(f'"{visible(path)}" is not a regular file', hint=_NAME_ONE)
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            return read_any_image(file, shown=path, expected=expected, machine=machine), status
+        file = None if stat.S_ISDIR(kind) else open(path, "rb")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}', hint=_NAME_ONE) from error
+    with file or nullcontext(path) as source:
+        yield source
+
+
+def _read(source: BinaryIO | str, path: str, expected: tuple[str, ...], docker: Docker) -> ArchivedImage:
+    try:
+        return read_any_image(source, shown=path, expected=expected, machine=partial(daemon_machine, docker))
     except OSError as error:
         raise SandboxConfigError(f'cannot read "{visible(path)}": {error.strerror}', hint=_NAME_ONE) from error
 
@@ -176,7 +197,8 @@ def _refuse_moved_names(image: ArchivedImage, docker: Docker) -> None:
             )
 
 
-def _identity(status: os.stat_result) -> tuple[int, ...]:
+def _identity(source: BinaryIO | str) -> tuple[int, ...]:
+    status = os.stat(source) if isinstance(source, str) else os.fstat(source.fileno())
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 

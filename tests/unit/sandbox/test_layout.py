@@ -300,7 +300,7 @@ def test_old_archive_has_an_id_that_is_known_before_in_a_store_of_manifests(
     assert load_image(str(path), (image_id,), docker, name="", emit=lambda _: None)[0] == shown
     (call,) = (call for call in docker.calls if call.args[0] == "load")
     if store == OLD_STORE:
-        assert (call.args, call.stdin) == (("load", "--input", str(path)), None)
+        assert (call.args, call.stdin) == (("load",), path.read_bytes())
     else:
         assert call.stdin is not None
         found = read_archive(io.BytesIO(call.stdin), shown="x")

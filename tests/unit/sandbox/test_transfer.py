@@ -136,7 +136,7 @@ def test_image_without_a_name_gets_one_when_that_is_free(tmp_path: Path) -> None
         .on("tag")
     )
     assert load(tmp_path, docker) == ID
-    assert docker.called("load") == [("load", "--input", str(tmp_path / "x.tar"))]
+    assert docker.called("load") == [("load",)]  # on its stdin
     assert docker.called("tag") == [("tag", "--", ID, "alpine:3.22")]
 
 
@@ -199,14 +199,33 @@ def test_id_that_docker_shows_afterwards_counts(answer: str, tmp_path: Path) -> 
         load(tmp_path, docker)
 
 
-def test_exchanged_file_is_noticed(tmp_path: Path) -> None:
-    """D-12."""
+@pytest.mark.parametrize("moment", ["info", "load"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_file_that_is_put_in_the_place_of_the_checked_one_is_not_loaded(
+    packed: bool, moment: str, tmp_path: Path
+) -> None:
+    """D-12, R-407: Docker gets the bytes that were checked, whatever has the name now."""
 
     def exchange(_: FakePending) -> None:
         (tmp_path / "y").write_bytes(b"another")
         os.replace(tmp_path / "y", tmp_path / "x.tar")
 
-    docker = FakeDocker().on("info", stdout="[]").on("load", react=exchange).on("image", "inspect", stdout=ID)
+    plain = archive(["alpine:3.22"])
+    docker = FakeDocker().on("image", "inspect", stdout=ID)
+    for word in ("info", "load"):
+        docker.on(word, stdout="[]", react=exchange if word == moment else None)
+    assert load(tmp_path, docker, data=gzip.compress(plain) if packed else plain) == ID
+    (call,) = (each for each in docker.calls if each.args[0] == "load")
+    assert call.stdin == plain
+
+
+def test_file_that_is_changed_in_place_is_noticed(tmp_path: Path) -> None:
+    """D-12."""
+
+    def change(_: FakePending) -> None:
+        (tmp_path / "x.tar").write_bytes(b"another")
+
+    docker = FakeDocker().on("info", stdout="[]").on("load", react=change).on("image", "inspect", stdout=ID)
     with pytest.raises(SandboxConfigError, match="does not show the image"):
         load(tmp_path, docker)
 
