@@ -25,7 +25,7 @@ from odek.cli.runtime import terminal_runtime
 from odek.cli.terminal import Terminal
 from odek.config.serve import split_addr
 from odek.demo.recording import TASK
-from odek.errors import EXIT_BUG, Interrupted, UsageError
+from odek.errors import EXIT_BUG, Interrupted, StateFileError, UsageError
 from odek.events import Event, Notice, Sink
 from odek.host import Host
 from odek.session.files import SessionFolder
@@ -93,6 +93,8 @@ class _Serving:
     def run(self, stack: ExitStack) -> int:
         """Prepare, then serve until a signal comes. Raises Interrupted, and OdekError before there is a server."""
         runtime, console = self.runtime, self.console
+        sessions = SessionFolder(self.host.operator_home)
+        require_kept(sessions, runtime.random_hex(16))
         prepared = prepare_serving(self.config, runtime)
         if prepared.servers is not None:
             stack.callback(prepared.servers.close)
@@ -110,7 +112,6 @@ class _Serving:
         token = runtime.random_hex(32)
         server = Server(*split_addr(self.config.settings.serve.addr))
         stack.callback(server.stop)
-        sessions = SessionFolder(self.host.operator_home)
         uploads.sweep(lambda name: any(sessions.exists(f"{name}{suffix}") for suffix in (".jsonl", ".json")))
         stack.callback(uploads.close)
         address = shown_address(self.config, server.port)
@@ -171,6 +172,14 @@ class _Serving:
         terminal.last_event = None  # a signal is how this ends well
         if self.opens:
             opener.open(url)
+
+
+def require_kept(sessions: SessionFolder, nonce: str) -> None:
+    """Raise StateFileError where no session can be kept: each message would be refused (R-397)."""
+    try:
+        sessions.require_writable(nonce)
+    except StateFileError as error:
+        raise StateFileError(f"odek serve keeps its sessions, but {error.message}", hint=error.hint) from error
 
 
 def runtime_for(runtime: Runtime, emit: Sink, person: Person) -> Runtime:

@@ -164,6 +164,11 @@ class SessionFolder(StateFolder):
         finally:
             os.close(descriptor)
 
+    def require_writable(self, nonce: str) -> None:
+        """Make the file `nonce` and remove it again. Raises StateFileError where that is not possible."""
+        self.write(nonce, b"odek\n")
+        self.remove(nonce)
+
     def open_for_append(self, name: str, *, size_bytes: int | None = None) -> AppendOnlyFile:
         """Open the existing file `name` to append behind its first `size_bytes`, or behind its end.
 

@@ -199,6 +199,21 @@ def test_what_can_fail_fails_at_the_start(
 
 
 @pytest.mark.once
+def test_server_that_could_keep_no_session_does_not_start(on_host: Odek) -> None:
+    """R-408: each message would be refused; where sessions can be kept the attempt leaves nothing."""
+    sessions = on_host.home / ".odek" / "sessions"
+    sessions.parent.mkdir(mode=0o700, exist_ok=True)
+    sessions.write_text("a file where the folder would be")
+    outcome = on_host.run("serve", "--base-url", "http://127.0.0.1:9/v1")
+    assert (outcome.code, outcome.stdout) == (1, "")
+    assert f'odek: error: odek serve keeps its sessions, but "{sessions}' in outcome.stderr
+    assert "odek: hint: " in outcome.stderr
+    sessions.unlink()
+    with serving_process(on_host, "--base-url", "http://127.0.0.1:9/v1"):
+        assert list(sessions.iterdir()) == []
+
+
+@pytest.mark.once
 def test_stopped_daemon_is_not_followed_by_the_host(odek: Odek) -> None:
     """W-15, R-120: the default is the sandbox, and there is no fall back, whatever was asked for."""
     env = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
