@@ -231,21 +231,14 @@ class Loader:
 
         packed = self.parts[-2:]
         locks = {name: _thread.allocate_lock() for name, _ in packed}
-        try:
-            if not packed[0][1].startswith(b"\n"):  # see unchain
-                import _lzma  # noqa: F401
-            begin = _thread.start_new_thread
-        except ImportError:  # what needs it says so; a thread would look for it again
-            begin = None
         for lock in locks.values():
             lock.acquire()
         self.awaited = locks
         try:
-            if begin:
-                begin(self.make_ahead, (packed,))
-        except RuntimeError:  # no thread can be started
-            begin = None
-        if not begin:
+            if not packed[0][1].startswith(b"\n"):  # see unchain
+                import _lzma  # noqa: F401
+            _thread.start_new_thread(self.make_ahead, (packed,))
+        except (ImportError, RuntimeError):  # a thread would look for it again, or none can be started
             self.make_ahead(packed)
         atexit.register(self.wait)  # an interpreter that is taken apart under a thread may crash
 
