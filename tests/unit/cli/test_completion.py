@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from fakes.layering import make_host
 
 from odek.app import candidates
 from odek.cli.command_docs import CommandDoc, Flag, read_command_docs
@@ -119,6 +121,28 @@ def test_shell_offers_options_and_values(words: Sequence[str], found: list[str],
 def test_each_kind_of_values_has_a_source() -> None:
     """R-300: what the scripts ask for is what odek can find."""
     assert sorted(KINDS.values()) == sorted(candidates.KINDS)
+
+
+@pytest.mark.parametrize(
+    ("printed", "typed", "found"),
+    [
+        ("com.docker.compose.project=shop,x=1\\nx=2,com.docker.compose.project=blog\\n", "", ["none", "shop", "blog"]),
+        ("com.docker.compose.project=shop\\ncom.docker.compose.project=shop\\n", "s", ["shop"]),
+        ("my.com.docker.compose.project=no,com.docker.compose.project.working_dir=/no\\n", "", ["none"]),
+        ("com.docker.compose.project=a\\033[31m\\n", "a", []),
+        ("", "", ["none"]),
+    ],
+)
+def test_compose_projects_come_from_the_labels_of_networks(
+    printed: str, typed: str, found: list[str], tmp_path: Path
+) -> None:
+    """C7: as docker and podman print them, in one list with commas; each once, and nothing that a terminal obeys."""
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(f"#!/bin/sh\n[ \"$1 $2\" = 'network ls' ] && printf '{printed}'\n")
+    docker.chmod(0o755)
+    host = make_host(tmp_path, {"PATH": f"{docker.parent}:/usr/bin:/bin"}, uid=os.getuid())
+    assert [value for value, _ in candidates.find_candidates("compose", ["--compose-project", typed], host)] == found
 
 
 def test_new_command_is_completed_without_a_line_of_its_own(tmp_path: Path) -> None:
