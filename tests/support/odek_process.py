@@ -14,9 +14,17 @@ ROOT = Path(__file__).resolve().parents[2]
 _PYINSTALLER = b"MEI\x0c\x0b\x0a\x0b\x0e"
 """near the end of what PyInstaller made"""
 
-# What a process needs from the real environment: where programs and the engine are. Everything else,
-# the ODEK_ variables of the tester above all, stays out.
-PASSED_ON = ("PATH", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "TMPDIR")
+# What a process needs from the real environment: where programs are, the engine, and the loader of an emulated program.
+# Everything else, the ODEK_ variables of the tester above all, stays out.
+PASSED_ON = (
+    "PATH",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_TLS_VERIFY",
+    "DOCKER_CERT_PATH",
+    "TMPDIR",
+    "QEMU_LD_PREFIX",
+)
 
 FROM_SOURCE = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from odek.cli.main import main; sys.exit(main(sys.argv[1:]))"
