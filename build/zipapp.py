@@ -7,9 +7,9 @@ The file is a POSIX sh launcher (launcher.sh) followed by a zip archive:
     compiled/<magic number>.base    … of what every command needs that reads settings, and `odek mcp` until it answers,
     compiled/<magic number>.run     … of what else `odek run` needs until its first request: a line with magic number
                                     and size, then LZMA,
-    compiled/later                  … and for a sandbox and its commands, for all Pythons, the newest first: a line with
-                                    magic number and size of each, then one LZMA stream, which is read while odek waits
-                                    and may take 20 ms more. These three are without their beginnings,
+    compiled/later                  … and for a sandbox and its commands, for all Pythons, the most usual first: a line
+                                    with magic number and size of each, then one LZMA stream, which is read while odek
+                                    waits and may take 20 ms more. These three are without their beginnings,
     compiled/texts.base             which are the same for all: texts in the code of `base`,
     compiled/texts                  and, after these, further texts for the others (compile_package.py)
     data.gz                         the data files that `odek run` reads
@@ -70,13 +70,15 @@ LOADER = "odekload.py"
 SLOW = "odekslow.py"
 LITE = "odeklite.py"  # for compiled code alone
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+# of Debian 12, Ubuntu 24.04 and Debian 13 first: each waits for those before it, 6 ms each
+FIRST_OF_LATER = ("3.11", "3.12", "3.13", "3.14", "3.10")
 LARGEST = 2_500_000  # bytes
 COMPILER_FLAGS = ("-B", "-S", "-X", "utf8", "-X", "no_debug_ranges")
 GZIP = 31  # a form of zlib: without time and name
 OF_OTHER_COMMANDS = ("odek/web/", "odek/bundle/", "odek/sandbox/probes.sh", BUILT)
 """data files that `odek run` does not read"""
 LZMA = [  # odekload.py knows the size
-    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 21, "lc": 4, "lp": 0, "pb": 0}
+    {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 1 << 22, "lc": 4, "lp": 0, "pb": 0}
 ]
 LZMA_OF_SOURCES = [{**LZMA[0], "id": lzma.FILTER_LZMA1}]  # odekslow.py knows lc, lp and pb
 
@@ -215,7 +217,7 @@ def compiled_members(compiled: Sequence[Compiled], *, portable: bool = False) ->
     members = {f"compiled/{one.magic}": deflate(one.start) for one in compiled}
     bases = {one.magic: one.base for one in compiled if one.base}
     runs = {one.magic: one.run for one in compiled if one.run}
-    laters = {one.magic: one.later for one in reversed(in_order(compiled)) if one.later}
+    laters = {one.magic: one.later for one in sorted(compiled, key=wait_of) if one.later}
     if not bases:
         return members
     of_all = os.path.commonprefix([*bases.values(), *runs.values(), *laters.values()])  # noqa: RUF071 – bytes, not paths
@@ -229,6 +231,11 @@ def compiled_members(compiled: Sequence[Compiled], *, portable: bool = False) ->
         {magic: part[len(of_others) :] for magic, part in laters.items()}, portable=portable
     )
     return members
+
+
+def wait_of(compiled: Compiled) -> int:
+    """Return how many parts of `later` come before this one."""
+    return FIRST_OF_LATER.index(compiled.version)
 
 
 def in_order(compiled: Iterable[Compiled]) -> list[Compiled]:

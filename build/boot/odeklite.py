@@ -134,7 +134,9 @@ class _LateFields:
                 (name, object, field(init=name in given, repr=name in shown, compare=name in compared))
                 for name in owner.__names__
             ]
-            found = self.made[owner] = make_dataclass(owner.__name__, fields).__dataclass_fields__  # type: ignore[attr-defined]
+            # no method is made, and no docstring, for which dataclasses would import `inspect`
+            like = make_dataclass(owner.__name__, fields, namespace={"__doc__": "."}, init=False, repr=False, eq=False)
+            found = self.made[owner] = like.__dataclass_fields__  # type: ignore[attr-defined]
         return found
 
 

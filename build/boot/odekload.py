@@ -219,7 +219,7 @@ class Loader:
         words = index.decode().split()
         place = words.index(self.magic)
         begin = sum(map(int, words[1:place:2]))
-        filters = [{"id": 0x21, "dict_size": 1 << 21}]
+        filters = [{"id": 0x21, "dict_size": 1 << 22}]
         return LZMADecompressor(format=3, filters=filters).decompress(stream, begin + int(words[place + 1]))[begin:]
 
     def begin_ahead(self) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 from odek import trusted_files
@@ -336,14 +335,6 @@ def _open_place(
     from odek.app.sandbox import plan_sandbox, start_sandbox  # a run on the host does without
     from odek.sandbox.spec import as_planned
 
-    imports = Thread(target=_import_rest, daemon=True)
-    try:
-        imports.start()
-    except RuntimeError:  # no thread can be started
-        _import_rest()
-    else:
-        # an interpreter that ends while a thread imports may crash (seen: SIGSEGV after a refused approval)
-        stack.callback(imports.join)
     if start is not None:
         container = start(runtime)
     else:
@@ -390,16 +381,12 @@ def _start_inside(servers: ToolServers, place: _Place, stack: ExitStack) -> None
     servers.start_in(container, name)
 
 
-def _import_rest() -> None:
-    """Import what a start needs last, while Docker is asked what there is."""
-    with suppress(ImportError):  # said where it is needed
-        import tempfile  # noqa: F401
-
-
 def _planned(on_planned: OnPlanned, facts: ContainerFacts | None) -> None:
     """Call `on_planned`, then prepare what the first turn needs: Docker works longer than that takes."""
     on_planned(facts)
     with suppress(ImportError):  # said where it is needed
+        import tempfile  # noqa: F401
+
         import odek.agent.loop
         import odek.app.danger
         import odek.redacted_events
