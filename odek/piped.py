@@ -140,7 +140,8 @@ class Piped(Running):
                 raise TimeoutError
             self.pump(left)
 
-    def _await_exit(self, timeout_s: float) -> None:
+    def await_exit(self, timeout_s: float) -> None:
+        """Wait `timeout_s`; the exit status stays unread, so that the group can still be signalled."""
         time.sleep(timeout_s)  # there is nothing to read; `wait` would take the zombie away
 
     def _reads_stdout(self) -> bool:
