@@ -638,12 +638,18 @@ def test_inspect_is_loaded_when_something_of_it_is_used(built: Path, bin_folder:
     assert after == [["a"], True, True]
 
 
+LOADED = (
+    "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
+    "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
+    "scope['install'](file, archive, {}, magic)\n"
+)
+"""what a script begins with that imports odek from the one file named by its first argument"""
+
+
 def test_fields_of_a_compiled_class_load_no_inspect(whole: str) -> None:
     """R-253: the events of a turn are looked through for secrets by their fields; it took 10 ms of each run."""
     script = (
-        "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
-        "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
-        "scope['install'](file, archive, {}, magic)\n"
+        f"{LOADED}"
         "from odek.events import Notice\nfrom odek.redact import Redactor\n"
         "from odek.redacted_events import RedactedEvents\n"
         "(seen,) = RedactedEvents(Redactor(())).take(Notice('hello'))\n"
@@ -671,9 +677,7 @@ def test_code_is_trimmed_and_keeps_asserts(
 def test_python_without_lzma_compiles_what_it_cannot_read(whole: str) -> None:
     """D-27: one that was built without that library; the whole odek, for the stand-in has no such part."""
     script = (
-        "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
-        "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
-        "scope['install'](file, archive, {}, magic)\n"
+        f"{LOADED}"
         "sys.addaudithook(lambda event, values: event == 'compile' and print(values[1]))\n"
         "import odek.danger.classify"
     )
@@ -699,9 +703,7 @@ def test_sources_can_be_read_without_lzma(builder: ModuleType, content: bytes) -
 def test_sources_of_what_was_compiled_are_not_unpacked_for_other_commands(whole: str) -> None:
     """R-253: they are most of the sources, and in LZMA."""
     script = (
-        "import sys, zipimport, zlib\nfile, magic = sys.argv[1:]\narchive, scope = zipimport.zipimporter(file), {}\n"
-        "exec(zlib.decompress(archive.get_data(file + '/odekload.py'), -15), scope)\n"
-        "scope['install'](file, archive, {}, magic)\n"
+        f"{LOADED}"
         "import odek.cli.commands.config, odek.agent.loop\nloader = odek.__loader__\n"
         "print(len(loader.sources) > 0, len(loader.all_sources), loader.get_source('odek.agent.loop').split()[:2])"
     )

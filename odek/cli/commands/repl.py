@@ -77,11 +77,8 @@ def _repl(arguments: list[str], host: Host, terminal: Terminal) -> int:
     renderer = choose_renderer(settings, terminal, lambda: redact)
     if isinstance(renderer, StreamingRenderer):
         renderer.ways = "/diff · /undo"
-    runtime, profile, resumed = (
-        terminal_runtime(host, terminal),
-        CommandProfile(command="repl", session_needed=False),
-        None,
-    )
+    runtime, resumed = terminal_runtime(host, terminal), None
+    profile = CommandProfile(command="repl", session_needed=False)
     if parsed.fork and not parsed.id:
         raise UsageError("--fork needs --id: the session to copy", hint="odek repl --id ID --fork")
     with ExitStack() as stack:
